@@ -28,6 +28,7 @@ from kubesim.shell import rootfs, wires
 from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Link, Mount, View
 from kubesim.shell.hostside import ears
 from kubesim.shell.machine import Machine, Tool
+from kubesim.shell.mounts import NODE_DISK
 from kubesim.shell.share import Memory
 from kubesim.shell.tools import TOOLS
 
@@ -50,10 +51,9 @@ LIBRARY_FOLDER = "/usr/lib/x86_64-linux-gnu"
 """The libraries that the toolkit puts into a container, and their folder in one of Debian's kind."""
 DRIVER_DEVICES = (("nvidiactl", 195, 255), ("nvidia-uvm", 510, 0), ("nvidia-uvm-tools", 510, 1))
 """Name, major and minor number of the device files that belong to no single GPU."""
+DRIVER_OPTIONS = "ro,nosuid,nodev,relatime"
 SHARED_BYTES = 64 << 20
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a path of the simulated container
-DISK = ("/dev/sda1", "ext4")
-"""Source and kind of what lies on a node's disk."""
 MOST_COLLECTED = 1 << 20
 HOST_HEAD = "# Kubernetes-managed hosts file (host network).\n"
 HOSTS_HEAD = "# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
@@ -169,8 +169,11 @@ def _add_driver(made: Machine) -> None:
     for path in DRIVER_PROGRAMS:
         folder, name = _folder(made.files, path)
         folder.put(name, File(mode=0o755, program=f"driver:{name}", data=b"\x7fELF"))
+        made.bound[path] = DRIVER_OPTIONS
     for library in DRIVER_LIBRARIES:
-        folder, name = _folder(made.files, f"{LIBRARY_FOLDER}/lib{library}.so.{driver().version}")
+        path = f"{LIBRARY_FOLDER}/lib{library}.so.{driver().version}"
+        folder, name = _folder(made.files, path)
+        made.bound[path] = DRIVER_OPTIONS
         folder.put(name, File(mode=0o644, data=b"\x7fELF"))
         folder.put(f"lib{library}.so.1", Link(target=name))
 
@@ -216,7 +219,7 @@ def _folder(files: Files, path: str) -> tuple[Directory, str]:
         at += f"/{folder}"
         below = view.find(at)
         if not isinstance(below, Directory):
-            below = Directory()
+            below = Directory(mtime=rootfs.BUILT)
             here.put(folder, below)
         here = below
     return here, name
@@ -226,7 +229,7 @@ def folder(record: PodRecord, spec: Obj, made: Machine) -> str:
     """Return where a container's programs start, which the runtime makes where it is missing."""
     path = behaviours.folder(record.images[spec["image"]], spec)
     if View(made.files, made.now).find(path) is None:
-        _folder(made.files, f"{path}/.")
+        _folder(made.files, f"{path}/.")[0].mtime = made.now()
     return path
 
 
@@ -243,18 +246,19 @@ def mount(
 ) -> None:
     """Put a container's volumes into its tree, and the files that the kubelet manages. Raises ``ConfigError``."""
     files = made.files
-    _put(files, "/etc/hostname", f"{made.hostname}\n")
-    _put(files, "/etc/resolv.conf", resolv_conf(record))
+    made.bound.update(dict.fromkeys(("/etc/hosts", "/etc/hostname", "/etc/resolv.conf"), "rw,relatime"))
+    _put(made, "/etc/hostname", f"{made.hostname}\n")
+    _put(made, "/etc/resolv.conf", resolv_conf(record))
     paths = {posixpath.normpath(item["mountPath"]) for item in spec.get("volumeMounts") or ()}
     if "/etc/hosts" not in paths:
         if record.pod["spec"].get("hostNetwork"):
-            _put(files, "/etc/hosts", HOST_HEAD + HOST_FILES["hosts"] + aliases(record))
+            _put(made, "/etc/hosts", HOST_HEAD + HOST_FILES["hosts"] + aliases(record))
         else:
-            _put(files, "/etc/hosts", hosts(record, made.hostname))
+            _put(made, "/etc/hosts", hosts(record, made.hostname))
     files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777, memory=Memory(SHARED_BYTES)), source="shm"))
     in_memory = {volume["name"] for volume in record.pod["spec"].get("volumes") or () if _in_memory(volume)}
     for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
-        kind = ("tmpfs", "tmpfs") if item["name"] in in_memory else DISK
+        kind = ("tmpfs", "tmpfs") if item["name"] in in_memory else NODE_DISK
         _mount(files, item, volumes[item["name"]], env, spec["name"], kind)
     for at in files.mounts.values():
         if at.directory.memory is not None:
@@ -325,14 +329,15 @@ def _link(files: Files, path: str, node: File) -> None:
     folder.put(name, node)
 
 
-def _put(files: Files, path: str, text: str) -> None:
-    _link(files, path, File(data=text.encode()))
+def _put(made: Machine, path: str, text: str) -> None:
+    _link(made.files, path, File(data=text.encode(), mtime=made.now()))
 
 
 def message_file(made: Machine, path: str) -> File:
     """Put the file for a termination message into a machine and return it."""
-    file = File(mode=0o666)
+    file = File(mode=0o666, mtime=made.now())
     _link(made.files, path, file)
+    made.bound[path] = "rw,relatime"
     return file
 
 

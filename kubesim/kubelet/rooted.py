@@ -12,6 +12,7 @@ from kubesim.shell import journals, proc, rootfs
 from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Listing, Mount, Node
 from kubesim.shell.hostside import HostProcess, HostSide
 from kubesim.shell.machine import Machine
+from kubesim.shell.mounts import of_node
 from kubesim.shell.tools import journalctl
 
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
@@ -166,7 +167,7 @@ def _proc(made: Machine, side: HostSide) -> Directory:
 
     def find(name: str) -> Node | None:
         if name == "mounts":
-            text = proc.table("/dev/sda1 / ext4", side.tree().mounts)
+            text = proc.text_of(of_node(side.tree().mounts))
             return File(mode=0o444, data=text.encode())
         return own.get(name)
 

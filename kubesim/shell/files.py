@@ -48,10 +48,11 @@ class File(Node):
 
 @dataclass(slots=True, kw_only=True)
 class Link(Node):
-    """A symbolic link."""
+    """A symbolic link; ``leads`` is where a link of /proc goes, whatever its text says."""
 
     target: str
     mode: int = 0o777
+    leads: Directory | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -289,6 +290,9 @@ class Files:
                 links += 1
                 if links > MOST_LINKS:
                     raise FileError("ELOOP", asked)
+                if node.leads is not None:
+                    trail.append((path, node.leads, readonly))
+                    continue
                 todo += _parts(node.target)
                 if node.target.startswith("/"):
                     del trail[1:]

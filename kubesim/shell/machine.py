@@ -90,6 +90,8 @@ class Machine:
     libraries: Mapping[str, str] = field(default_factory=dict)
     """The versions of what its image is for: python, torch, cuda (``kubelet/libraries.py``)."""
     host: HostSide | None = None
+    bound: dict[str, str] = field(default_factory=dict)
+    """Files of its node that are mounted into it, with the options of their mounts."""
     catalogue: Catalogue | None = None
     """Images of the registries that it reaches; None: those of the public ones."""
     session: Callable[[Any], Awaitable[int]] = field(default=lambda shell: no_session(shell))

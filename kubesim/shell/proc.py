@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,7 +11,8 @@ from uuid import uuid4
 from kubesim.gpu.board import BUILD, COMMAND_LINE, COMPILED
 from kubesim.gpu.hardware import modules
 from kubesim.gpu.procfs import driver_files
-from kubesim.shell.files import HIDDEN, Directory, File, Link, Listing, Mount, Node
+from kubesim.shell import mounts
+from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.machine import Machine, Process
 
 CPU = Path(__file__).with_name("cpuinfo.txt").read_text(encoding="ascii")
@@ -44,7 +46,7 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         "loadavg": lambda: f"{_loads(machine)} 1/{len(machine.processes) + 150} {machine.next_pid}\n",
         "uptime": lambda: f"{machine.vitals().up_s:.2f} {machine.vitals().times()['idle']:.2f}\n",
         "version": lambda: f"Linux version {machine.kernel} {COMPILED} {BUILD}\n",
-        "mounts": lambda: mounts(machine),
+        "mounts": lambda: table(machine),
         "stat": lambda: _stat(machine),
         "modules": lambda: _modules(machine),
         "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
@@ -55,12 +57,12 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
 
     def find(name: str) -> Node | None:
         if name in fixed:
-            return _file(fixed[name])
+            return replace(_file(fixed[name]), mtime=machine.now())
         if name in FOLDERS:
-            return tree(_below(machine, whole=everyone is not None)).get(name)
+            return tree(_below(machine, whole=everyone is not None), machine.now()).get(name)
         if name == "self":
             running = max(machine.processes, default=1)
-            return Link(target=str(machine.on_node(running) if everyone else running))
+            return Link(target=str(machine.on_node(running) if everyone else running), mtime=machine.now())
         if name.isdecimal() and (found := seen().get(int(name))) is not None:
             return _process(machine, found)
         return None
@@ -69,26 +71,26 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         below = tree(_below(machine, whole=everyone is not None)).names()
         return [*(str(pid) for pid in sorted(seen())), *sorted(fixed), *below, "self"]
 
-    return Listing(mode=0o555, find=find, all=names)
+    return Listing(mode=0o555, mtime=machine.now(), find=find, all=names)
 
 
 FOLDERS = ("driver", "net", "sys")
 """Entries of /proc with a folder of their own, beside the processes."""
 
 
-def tree(texts: Mapping[str, str]) -> Directory:
+def tree(texts: Mapping[str, str], mtime: float = 0.0) -> Directory:
     """Return a folder of files that nobody can write, by their paths."""
-    root = Directory(mode=0o555)
+    root = Directory(mode=0o555, mtime=mtime)
     for path, text in texts.items():
         *folders, name = path.split("/")
         here = root
         for each in folders:
             below = here.get(each)
             if not isinstance(below, Directory):
-                below = Directory(mode=0o555)
+                below = Directory(mode=0o555, mtime=mtime)
                 here.put(each, below)
             here = below
-        here.put(name, File(mode=0o444, data=text.encode()))
+        here.put(name, File(mode=0o444, data=text.encode(), mtime=mtime))
     return root
 
 
@@ -166,24 +168,14 @@ def _stat(machine: Machine) -> str:
     return "\n".join([*rows, "procs_blocked 0"]) + "\n"
 
 
-KERNEL_MOUNTS = ("sysfs /sys sysfs", "cgroup /sys/fs/cgroup cgroup2")
-"""Mounts that the runtime gives every container."""
+def table(machine: Machine) -> str:
+    """Return the text of a container's /proc/mounts."""
+    return text_of(mounts.of_container(machine, machine.files))
 
 
-def mounts(machine: Machine) -> str:
-    """Return the text of /proc/mounts."""
-    return table("overlay / overlay", machine.files.mounts)
-
-
-def table(root: str, mounted: Mapping[str, Mount]) -> str:
-    """Return the text of a table of mounts: the root (source, path, kind) and what is mounted below it."""
-    rows = [f"{root} rw,relatime 0 0", "proc /proc proc rw,nosuid,nodev,noexec,relatime 0 0"]
-    if "/sys" not in mounted:
-        rows += [f"{each} ro,nosuid,nodev,noexec,relatime 0 0" for each in KERNEL_MOUNTS]
-    for path, mount in mounted.items():
-        if path != "/proc" and mount.kind != HIDDEN:
-            rows.append(f"{mount.source} {path} {mount.kind} {'ro' if mount.readonly else 'rw'},relatime 0 0")
-    return "\n".join(rows) + "\n"
+def text_of(rows: Iterable[mounts.Row]) -> str:
+    """Return mounts as lines of /proc/mounts."""
+    return "".join(f"{' '.join(row)} 0 0\n" for row in rows)
 
 
 def _process(machine: Machine, process: Any) -> Directory:
@@ -192,7 +184,7 @@ def _process(machine: Machine, process: Any) -> Directory:
         "comm": _file(lambda: process.name[:15] + "\n"),
         "environ": _file(lambda: "".join(f"{name}={text}\0" for name, text in process.env.items())),
         "status": _file(lambda: _status(process)),
-        "mounts": _file(lambda: mounts(machine)),
+        "mounts": _file(lambda: table(machine)),
         "mountinfo": _file(lambda: _mount_info(machine)),
         "stat": _file(lambda: _process_stat(machine, process)),
         "statm": _file(lambda: f"{process.use().memory >> 11} {process.use().memory >> 12} 512 1 0 256 0\n"),
@@ -217,16 +209,19 @@ def _process(machine: Machine, process: Any) -> Directory:
         ),
         "cwd": Link(target=process.cwd),
         "exe": Link(target=_executable(process)),
-        **({"root": root} if (root := _root(process)) is not None else {}),
+        "fd": _descriptors(process),
+        **({"root": Link(target="/", leads=root)} if (root := _root(process)) is not None else {}),
     }
-    return Directory(mode=0o555, entries=dict(files))
+    at = process.started.timestamp()
+    for node in files.values():
+        node.mtime = at
+    return Directory(mode=0o555, mtime=at, entries=dict(files))
 
 
 def _mount_info(machine: Machine) -> str:
-    rows = (row.split() for row in mounts(machine).splitlines())
     return "".join(
         f"{620 + at} {600 if at else 500} 0:{40 + at} / {path} {flags} - {kind} {source} {flags.partition(',')[0]}\n"
-        for at, (source, path, kind, flags, *_) in enumerate(rows)
+        for at, (source, path, kind, flags) in enumerate(mounts.of_container(machine, machine.files))
     )
 
 
@@ -249,6 +244,17 @@ def _root(process: Any) -> Directory | None:
     """Return the tree that a process sees, without what is mounted into it."""
     inner = process if isinstance(process, Process) else getattr(process, "inner", None)
     return inner.view.files.root if inner is not None else None
+
+
+def _descriptors(process: Any) -> Directory:
+    """Return the open files of a process: those of a program of the runtime are pipes, the first is none."""
+    if not isinstance(process, Process):
+        return Directory(mode=0o500)
+    entries: dict[str, Node | None] = {}
+    for number, handle in process.fds.items():
+        pipe = f"pipe:[{process.pid * 8 + 41_816_000 + number}]"
+        entries[str(number)] = Link(target="/dev/pts/0" if handle.tty else handle.path or pipe, mode=0o700)
+    return Directory(mode=0o500, entries=entries)
 
 
 def _executable(process: Any) -> str:

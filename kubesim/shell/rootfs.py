@@ -139,7 +139,7 @@ def machine(
         sort = "random" if name == "urandom" else name
         devices.put(name, Device(kind=sort, major=major, minor=minor, mtime=made.now()))
     for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
-        devices.put(name, Link(target=f"/proc/self/fd/{number}"))
+        devices.put(name, Link(target=f"/proc/self/fd/{number}", mtime=made.now()))
     made.files.mount("/dev", Mount(devices, source="tmpfs"))
     made.files.mount("/proc", Mount(proc.directory(made), source="proc", kind="proc"))
     etc = made.files.root.get("etc")

@@ -74,6 +74,37 @@ async def test_secrets_are_kept_in_memory_and_other_volumes_on_the_disk():
         assert kinds["/run/secrets/kubernetes.io/serviceaccount"] == "tmpfs"  # /var/run is a link in this image
 
 
+async def test_mount_and_df_tell_what_proc_tells():
+    async with world() as w:
+        await w.create("pods", pod("web", container("ubuntu:22.04", "sleep", "3600")))
+        await w.tick(2)
+        told = [line.split() for line in (await cat(w, "web", "/proc/mounts")).splitlines()]
+        assert [row[1] for row in told][:7] == [
+            "/", "/proc", "/dev", "/dev/pts", "/dev/mqueue", "/sys", "/sys/fs/cgroup",
+        ]  # fmt: skip
+        assert {"/etc/hosts", "/etc/hostname", "/etc/resolv.conf", "/dev/shm", "/dev/termination-log"} <= {
+            row[1] for row in told
+        }
+        assert "/snapshots/" in told[0][3]
+        rows = [f"{row[0]} on {row[1]} type {row[2]} ({row[3]})" for row in told]
+        assert (await run(w, "web", "mount"))[1].splitlines() == rows
+        shown = [line.split()[-1] for line in (await run(w, "web", "df"))[1].splitlines()[1:]]
+        assert shown[:3] == ["/", "/dev", "/etc/hosts"]  # one of the four files that lie on the node's disk
+        assert "/dev/shm" in shown
+        assert {"/proc", "/sys", "/etc/hostname"} & {*shown} == set()
+
+
+async def test_nothing_in_a_container_dates_from_1970_and_no_search_leaves_it_through_proc():
+    async with world() as w:
+        spec = container("ubuntu:22.04", "sleep", "3600", workingDir="/app")
+        await w.create("pods", pod("web", spec))
+        await w.tick(2)
+        assert "1970" not in (await run(w, "web", "sh", "-c", "ls -la / /app /dev /etc /proc /proc/1"))[1]
+        assert (await run(w, "web", "find", "/", "-name", "hostname", "-path", "*/etc/*"))[1] == "/etc/hostname\n"
+        assert " root -> /\n" in (await run(w, "web", "ls", "-l", "/proc/1"))[1]
+        assert "2 -> pipe:[" in (await run(w, "web", "ls", "-l", "/proc/self/fd"))[1]
+
+
 async def test_an_image_whose_entry_point_takes_options_runs_its_program_with_them():
     async with world() as w:
         await w.create("pods", pod("web", container("nginx:1.27")))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubesim.clock import RealClock
 from kubesim.shell.errors import NetworkError
 from kubesim.tests import shell_world
 from kubesim.tests.containers import run
@@ -18,7 +19,7 @@ class Nowhere:
 
 
 async def says(text, libraries=None):
-    made = shell_world.machine("toolbox")
+    made = shell_world.machine("toolbox", RealClock(1000.0))
     made.network = Nowhere()
     made.libraries = {"python": "3.12.3", "torch": "2.6.0", "numpy": "1.26.4"} if libraries is None else libraries
     return await shell_world.run(text, made=made)
@@ -62,6 +63,12 @@ async def test_what_is_missing_fails_in_pips_words_where_no_index_answers(name):
         f"ERROR: Could not find a version that satisfies the requirement {name} (from versions: none)\n"
         f"ERROR: No matching distribution found for {name}\n"
     )
+
+
+async def test_what_is_downloaded_is_asked_of_the_index_even_where_it_is_installed():
+    out, status = await says("python3 -m pip download torch")
+    assert status == 1
+    assert out.endswith("ERROR: No matching distribution found for torch\n")
 
 
 @pytest.mark.parametrize("text", ["frobnicate", "install", "show"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from kubesim.shell.files import HIDDEN, Directory
+from kubesim.shell import mounts
+from kubesim.shell.files import Directory
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.mounts import Row
 from kubesim.shell.share import BYTES_OF_ENTRY
 from kubesim.shell.tools import kit, ls
 
 DISK, USED = 100 << 30, 37 << 30
 SMALL = 64 << 20
 """Size of /dev, as container runtimes make it."""
+SHOWN = ("overlay", "ext4", "tmpfs", "devtmpfs")
 
 
 async def du(process: Process) -> int:
@@ -53,25 +56,17 @@ async def _du(process: Process, path: str, opts: kit.Options, depth: int) -> int
     return total
 
 
-def root_of(process: Process) -> tuple[str, str]:
-    """Return what a process's root directory lies on, and its kind: a node's disk, or a container's layers."""
-    side = process.machine.host
-    on_node = side is not None and process.view.files.root is side.root
-    return ("/dev/sda1", "ext4") if on_node else ("overlay", "overlay")
-
-
 async def df(process: Process) -> int:
     """Show how full file systems are."""
     opts = await kit.options(process, "hkmPTaiHx:t:", {"human-readable": "h", "print-type": "T", "inodes": "i"})
     files, disk = process.view.files, process.view.files.disk
     whole, full = (disk.limit, disk.look()) if disk is not None else (DISK, USED + files.used)
-    rows = [(*root_of(process), whole, full, "/")]
-    for path, mounted in files.mounts.items():
-        if path not in ("/", "/proc") and mounted.kind not in (HIDDEN, "sysfs"):
-            memory = mounted.directory.memory
-            size = memory.limit if memory else SMALL if path == "/dev" else process.machine.memory
-            found = (size, memory.used if memory else 0) if mounted.kind.endswith("tmpfs") else (whole, full)
-            rows.append((mounted.source, mounted.kind, *found, path))
+    rows = []
+    for row in _apart(mounts.seen(process.machine, files)):
+        memory = files.mounts[row.path].directory.memory if row.path in files.mounts else None
+        size = memory.limit if memory else SMALL if "size=65536k" in row.options else process.machine.memory
+        found = (size, memory.used if memory else 0) if row.kind.endswith("tmpfs") else (whole, full)
+        rows.append((row.source, row.kind, *found, row.path))
     if opts.args:
         missing = [name for name in opts.args if process.view.find(name) is None]
         for name in missing:
@@ -104,6 +99,13 @@ async def df(process: Process) -> int:
     return 0
 
 
+def _apart(rows: list[Row]) -> list[Row]:
+    """Return the mounts that df shows: of one disk the one nearest to the root, and nothing of the kernel's own."""
+    shown = [row for row in rows if row.kind in SHOWN]
+    nearest = {row.source: row for row in sorted(shown, key=lambda row: len(row.path), reverse=True)}
+    return [row for row in shown if row.kind.endswith("tmpfs") or nearest[row.source] is row]
+
+
 async def _inodes(process: Process, rows: list[tuple[str, str, int, int, str]]) -> None:
     """Show how many entries the file systems have room for, and how many there are (``df -i``)."""
     disk = process.view.files.disk
@@ -123,19 +125,9 @@ async def mount(process: Process) -> int:
         return await process.fail(
             "permission denied (are you root?)" if process.busybox else "only root can do that", 1
         )
-    await process.write(_mounts(process, "{source} on {path} type {kind} ({flags})\n"))
+    for row in mounts.seen(process.machine, process.view.files):
+        await process.write(f"{row.source} on {row.path} type {row.kind} ({row.options})\n")
     return 0
-
-
-def _mounts(process: Process, form: str) -> str:
-    source, kind = root_of(process)
-    out = form.format(source=source, path="/", kind=kind, flags="rw,relatime")
-    out += form.format(source="proc", path="/proc", kind="proc", flags="rw,nosuid,nodev,noexec,relatime")
-    for path, mounted in process.view.files.mounts.items():
-        flags = "ro,relatime" if mounted.readonly else "rw,relatime"
-        if path != "/proc" and mounted.kind != HIDDEN:
-            out += form.format(source=mounted.source, path=path, kind=mounted.kind, flags=flags)
-    return out
 
 
 TOOLS: dict[str, Tool] = {"du": du, "df": df, "mount": mount}

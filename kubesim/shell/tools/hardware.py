@@ -6,6 +6,7 @@ from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device
 from kubesim.gpu.hardware import SPEEDS, Pci, bus, memories, modules
 from kubesim.gpu.products import driver
+from kubesim.shell import mounts
 from kubesim.shell.machine import Machine, Process, Tool
 from kubesim.shell.tools import disks, kit
 
@@ -154,7 +155,7 @@ async def lsblk(process: Process) -> int:
         await process.write("└─sda15 vfat   FAT32 UEFI            4A81-8D1C                            /boot/efi\n")
         return 0
     head = ["NAME", "MAJ:MIN", "RM", "SIZE", "RO", "TYPE", "MOUNTPOINTS"]
-    inside = disks.root_of(process)[1] == "overlay"
+    inside = mounts.seen(process.machine, process.view.files)[0].kind == "overlay"
     for row in [head, *rows]:
         at = "" if inside and row is not head else row[6]
         await process.write(
@@ -212,7 +213,7 @@ async def lscpu(process: Process) -> int:
     rows = {
         "Architecture": "x86_64",
         "  CPU op-mode(s)": "32-bit, 64-bit",
-        "  Address sizes": "52 bits physical, 57 bits virtual",
+        "  Address sizes": "46 bits physical, 48 bits virtual",
         "  Byte Order": "Little Endian",
         "CPU(s)": str(cpus),
         "  On-line CPU(s) list": f"0-{cpus - 1}" if cpus > 1 else "0",

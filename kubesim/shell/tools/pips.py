@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
+from collections.abc import Awaitable, Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -158,14 +159,14 @@ def _described(process: Process, name: str, row: dict[str, Any]) -> str:
     return "".join(f"{key}: {value}".rstrip() + "\n" for key, value in fields.items())
 
 
-async def _install(process: Process, words: list[str]) -> int:
-    """Say what is there already; for anything else the index has to be asked, and it does not answer."""
+async def _install(process: Process, words: list[str], *, fresh: bool = False) -> int:
+    """Say what is there already, unless it is wanted ``fresh``; all else is asked of the index, which is silent."""
     wanted = [word for at, word in enumerate(words) if word[:1] != "-" and words[at - 1 : at] != ["-r"]]
     if "-r" in words or "--requirement" in words:
         wanted += _required(process, words)
     if not wanted:
         return await _fail(process, 'You must give at least one requirement to install (see "pip help install")')
-    found = {_normal(name): (name, row) for name, row in installed(process).items()}
+    found = {} if fresh else {_normal(name): (name, row) for name, row in installed(process).items()}
     for word in wanted:
         name, _, version = word.partition("==")
         name = re.split(r"[<>=!~\[; ]", name)[0]
@@ -208,5 +209,12 @@ async def _check(process: Process, words: list[str]) -> int:
     return 0
 
 
-COMMANDS = {"list": _list, "freeze": _freeze, "show": _show, "install": _install, "check": _check}
+COMMANDS: dict[str, Callable[[Process, list[str]], Awaitable[int]]] = {
+    "list": _list,
+    "freeze": _freeze,
+    "show": _show,
+    "install": _install,
+    "download": partial(_install, fresh=True),
+    "check": _check,
+}
 TOOLS: dict[str, Tool] = {"pip": pip, "pip3": pip}

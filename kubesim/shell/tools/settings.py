@@ -7,11 +7,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kubesim.gpu.products import driver
-from kubesim.shell.files import HIDDEN
+from kubesim.shell import mounts
 from kubesim.shell.hostside import settings
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.disks import root_of
 from kubesim.shell.tools.hosts import host_of, seen
 
 LEGEND = """Desired=Unknown/Install/Remove/Purge/Hold
@@ -67,11 +66,9 @@ async def dpkg(process: Process) -> int:
 
 async def findmnt(process: Process) -> int:
     """Show what is mounted, as a tree."""
-    source, kind = root_of(process)
-    rows = [("/", source, kind, "rw,relatime")]
-    for path, each in sorted(process.view.files.mounts.items()):
-        if path != "/" and each.kind != HIDDEN:
-            rows.append((f"├─{path}", each.source, each.kind, "ro,relatime" if each.readonly else "rw,relatime"))
+    root, *below = mounts.seen(process.machine, process.view.files)
+    rows = [("/", root.source, root.kind, root.options)]
+    rows += [(f"├─{row.path}", row.source, row.kind, row.options) for row in sorted(below, key=lambda row: row.path)]
     wanted = [word for word in process.argv[1:] if word[:1] in "/" or word[:1].isalnum()]
     if wanted and not (
         rows := [(row[0].lstrip("├─"), *row[1:]) for row in rows if {*wanted} & {row[0].lstrip("├─"), row[1]}]
