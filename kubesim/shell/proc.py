@@ -14,6 +14,7 @@ from kubesim.gpu.procfs import driver_files
 from kubesim.shell import mounts
 from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.machine import Machine, Process
+from kubesim.shell.meter import Use
 
 CPU = Path(__file__).with_name("cpuinfo.txt").read_text(encoding="ascii")
 """One processor as /proc/cpuinfo has it."""
@@ -179,6 +180,9 @@ def text_of(rows: Iterable[mounts.Row]) -> str:
 
 
 def _process(machine: Machine, process: Any) -> Directory:
+    def used() -> Use:
+        return process.use().of(process.name)  # type: ignore[no-any-return]
+
     files: dict[str, Node] = {
         "cmdline": _file(lambda: "".join(word + "\0" for word in process.argv)),
         "comm": _file(lambda: process.name[:15] + "\n"),
@@ -187,7 +191,7 @@ def _process(machine: Machine, process: Any) -> Directory:
         "mounts": _file(lambda: table(machine)),
         "mountinfo": _file(lambda: _mount_info(machine)),
         "stat": _file(lambda: _process_stat(machine, process)),
-        "statm": _file(lambda: f"{process.use().memory >> 11} {process.use().memory >> 12} 512 1 0 256 0\n"),
+        "statm": _file(lambda: f"{used().reserved >> 12} {used().memory >> 12} {used().memory >> 13} 1 0 256 0\n"),
         "loginuid": _file(lambda: "4294967295"),
         "cgroup": _file(lambda: getattr(process, "cgroup", "0::/\n")),
         "oom_score_adj": _file(lambda: "0\n"),
@@ -228,7 +232,8 @@ def _mount_info(machine: Machine) -> str:
 def _process_stat(machine: Machine, process: Any) -> str:
     """Return the 52 columns of proc(5), as far as they are told: number, name, state, parent, group, ..., memory."""
     began = max((process.started.timestamp() - machine.up_since) * 100, 0)
-    tail = f"20 0 1 0 {began:.0f} {process.use().memory} {process.use().memory >> 12} 18446744073709551615"
+    use = process.use().of(process.name)
+    tail = f"20 0 1 0 {began:.0f} {use.reserved} {use.memory >> 12} 18446744073709551615"
     head = f"{process.pid} ({process.name[:15]}) {'T' if process.stopped else 'S'} {process.parent}"
     group = getattr(process, "group", process.pid)
     return f"{head} {group} 1 0 -1 4194560 0 0 0 0 0 0 0 0 {tail} {' '.join(['0'] * 27)}\n"
@@ -277,5 +282,5 @@ def _status(process: Any) -> str:
         f"Name:\t{process.name[:15]}\nUmask:\t{view.umask:04o}\nState:\t{state}\nTgid:\t{process.pid}\nPid:\t{process.pid}\n"
         f"PPid:\t{process.parent}\nUid:\t{view.uid}\t{view.uid}\t{view.uid}\t{view.uid}\n"
         f"Gid:\t{view.gid}\t{view.gid}\t{view.gid}\t{view.gid}\n"
-        f"{_inside(process)}VmRSS:\t{process.use().memory >> 10:8d} kB\nThreads:\t1\n"
+        f"{_inside(process)}VmRSS:\t{process.use().of(process.name).memory >> 10:8d} kB\nThreads:\t1\n"
     )

@@ -157,7 +157,7 @@ class _Used:
 
     def __init__(self, process: Process, each: Any) -> None:
         self.each, self.current = each, getattr(each, "inner", each) is process
-        use = each.use()
+        use = each.use().of(each.name)
         self.seconds, self.busy = use.seconds, use.cores > BUSY
         self.vsz, self.rss = use.reserved >> 10, use.memory >> 10
         self.elapsed = process.machine.now() - each.started.timestamp()

@@ -91,12 +91,12 @@ def _lines(process: Process) -> list[str]:
 
 
 def _row(process: Process, each: Process) -> str:
-    use = each.use()
+    use = each.use().of(each.name)
     share, minutes = use.memory / process.machine.memory * 100, int(use.seconds) // 60
     return (
         f"{each.pid:7d} {name_of(process.view, each.view.uid):<9} 20   0 {_size(use.reserved):>7} "
-        f"{_size(use.memory):>6}   3072 {_state(process, each)} {use.cores * 100:5.1f} {share:5.1f} "
-        f"{minutes:3d}:{use.seconds % 60:05.2f} {each.name[:60]}\n"
+        f"{_size(use.memory):>6} {use.memory * 6 // 7168:>6} {_state(process, each)} {use.cores * 100:5.1f} "
+        f"{share:5.1f} {minutes:3d}:{use.seconds % 60:05.2f} {each.name[:60]}\n"
     )
 
 
