@@ -29,8 +29,7 @@ sys.addaudithook(_audit)
 
 @contextmanager
 def watched():
-    """Collect what this thread opens, starts or connects to; what other tests left behind is swept away before."""
-    gc.collect()
+    """Collect what this thread opens, starts or connects to; nothing of other tests is finalized meanwhile."""
     gc.disable()
     _watched[threading.get_ident()] = seen = []
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from uuid import uuid4
 
 import pytest
@@ -89,25 +88,29 @@ def test_a_job_that_hangs_leaves_another_lane_to_the_others(queue, lanes):
 
 @pytest.mark.django_db(transaction=True)
 def test_lanes_are_made_while_all_are_at_work_and_end_when_they_have_nothing_to_do(connection, queue, lanes):
+    before = _lane_threads()
     lanes.start()
-    assert len(lanes) == 2
+    kept = _lane_threads() - before
+    assert len(lanes) == len(kept) == 2
     for number in range(5):
         queue.enqueue(f"{__name__}.hang", number)
     for _ in range(4):
         assert STARTED.acquire(timeout=60)
     assert len(lanes) == 4
-    assert not STARTED.acquire(timeout=0.1), "four jobs at a time, and no more"
+    assert queue.count == 1, "four jobs at a time, and no more"
     HANGING.set()
     assert STARTED.acquire(timeout=60)
-    _wait_until(lambda: len(lanes) == 2)
-    _wait_until(lambda: Worker.count(connection=connection) == 2)
+    made = _lane_threads() - before - kept
+    assert len(made) == 2
+    for thread in made:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert len(lanes) == 2
+    assert Worker.count(connection=connection) == 2
 
 
-def _wait_until(holds) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+def _lane_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("lane ")}
 
 
 @pytest.mark.django_db(transaction=True)

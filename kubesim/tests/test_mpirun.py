@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -16,13 +17,19 @@ from kubesim.tests.world import container, pod, world
 ALLOWED = ("mpirun", "--allow-run-as-root")
 
 
+@asynccontextmanager
+async def waiting_launcher(gpus):
+    """A cluster of two workers with so many GPUs each, and a launcher that waits."""
+    async with world(count=2, gpus=gpus) as w:
+        await install(w, "mpi-operator")
+        await w.create(JOBS, mpi_job(gpus=gpus, command=("sleep", "100000")))
+        await w.tick(20)
+        yield w
+
+
 @pytest.fixture
 async def cluster():
-    """Two workers of two GPUs, and a launcher that waits."""
-    async with world(count=2, gpus=2) as w:
-        await install(w, "mpi-operator")
-        await w.create(JOBS, mpi_job(gpus=2, command=("sleep", "100000")))
-        await w.tick(20)
+    async with waiting_launcher(gpus=2) as w:
         yield w
 
 

@@ -10,10 +10,8 @@ import pytest
 from kubesim.gpu.nccl import Communicator, Member
 from kubesim.gpu.readings import read
 from kubesim.tests.containers import run, state
-from kubesim.tests.installed import install
 from kubesim.tests.test_gpu_containers import trainer
-from kubesim.tests.test_mpi import JOBS, mpi_job
-from kubesim.tests.test_mpirun import ALLOWED, typed
+from kubesim.tests.test_mpirun import ALLOWED, typed, waiting_launcher
 from kubesim.tests.test_network import policy
 from kubesim.tests.world import container, pod, world
 
@@ -22,11 +20,7 @@ SMALL = ("-b", "1M", "-e", "64M", "-f", "8", "-n", "5")
 
 @pytest.fixture
 async def cluster():
-    """Two workers of four GPUs, and a launcher that waits."""
-    async with world(count=2, gpus=4) as w:
-        await install(w, "mpi-operator")
-        await w.create(JOBS, mpi_job(gpus=4, command=("sleep", "100000")))
-        await w.tick(20)
+    async with waiting_launcher(gpus=4) as w:
         yield w
 
 

@@ -10,7 +10,7 @@ import ssl
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
@@ -111,17 +111,13 @@ class Plain:
 
     def _kept(self, method: str, path: str, data: Body, headers: Mapping[str, str]) -> Answer:
         """Send a request on a connection that is kept afterwards where the server keeps it, too."""
-        connection = self._at_hand()
-        try:
+        with ExitStack() as unless_kept:
+            connection = unless_kept.enter_context(closing(self._at_hand()))
             response = self._exchange(connection, method, path, data, headers)
             answer = _whole(response)
-        except BaseException:
-            connection.close()
-            raise
-        if response.will_close:
-            connection.close()
-        else:
-            self.idle.append(connection)
+            if not response.will_close:
+                unless_kept.pop_all()
+                self.idle.append(connection)
         return answer
 
     def _at_hand(self) -> HTTPConnection:
