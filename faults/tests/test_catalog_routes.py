@@ -123,7 +123,7 @@ def eventually(true, look=lambda: "it did not happen in time"):
     end, gate = machine_time.monotonic() + PATIENCE_S, threading.Event()
     while not (answer := true()):
         assert machine_time.monotonic() < end, look()
-        gate.wait(0.05)
+        gate.wait(0.2)  # a look costs 10 ms of computing, here and in the cluster
     return answer
 
 

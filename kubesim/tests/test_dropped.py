@@ -73,8 +73,11 @@ async def stopped():
         clusters.add(cluster)
         await cluster.stop()
         del cluster
-    async with asyncio.timeout(60):
-        while len(asyncio.all_tasks()) > tasks or list(clusters):
-            gc.unfreeze()  # what other tests have set aside may hold on to ours
-            gc.collect()
-            await asyncio.sleep(0.01)
+    gc.unfreeze()  # what other tests have set aside may hold on to ours
+    try:
+        async with asyncio.timeout(60):
+            while len(asyncio.all_tasks()) > tasks or list(clusters):
+                gc.collect()
+                await asyncio.sleep(0.01)
+    finally:
+        gc.freeze()  # as the suite has it: else every later look goes through a million objects
