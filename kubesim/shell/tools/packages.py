@@ -1,0 +1,143 @@
+"""apt and nvcc: tools of images that people build in, on a machine where nothing can be installed or compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from kubesim.shell.errors import FileError, NetworkError
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import resolve
+from kubesim.shell.tools.web import request
+
+READING = "Reading package lists... Done\n"
+BUILDING = "Building dependency tree... Done\nReading state information... Done\n"
+NOTHING = "0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"
+SOURCES = {
+    "debian": (
+        ("http://deb.debian.org/debian", ("", "-updates")),
+        ("http://deb.debian.org/debian-security", ("-security",)),
+    ),
+    "ubuntu": (
+        ("http://archive.ubuntu.com/ubuntu", ("", "-updates", "-backports")),
+        ("http://security.ubuntu.com/ubuntu", ("-security",)),
+    ),
+}
+"""The archives of a distribution, and the suites taken from each beside its code name."""
+CONNECT_S = 30.0
+AGENT = "Debian APT-HTTP/1.3 (2.6.1)"
+LOCKED = """E: Could not open lock file {path} - open (13: Permission denied)
+E: Unable to {aim}, are you root?
+"""
+
+
+async def apt(process: Process) -> int:
+    """Run a command of apt: the lists of an image are empty, and an archive has to be asked for them."""
+    words = [word for word in process.argv[1:] if not word.startswith("-")]
+    if not words:
+        await process.write("apt 2.6.1 (amd64)\nUsage: apt [options] command\n")
+        return 0
+    name, *wanted = words
+    if name in ("update", "install", "remove", "purge", "upgrade", "dist-upgrade") and process.view.uid:
+        path, aim = ("/var/lib/apt/lists/lock", "lock directory /var/lib/apt/lists/")
+        if name != "update":
+            path, aim = "/var/lib/dpkg/lock-frontend", "acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend)"
+        await process.error(LOCKED.format(path=path, aim=aim))
+        return 100
+    if name == "update":
+        return await _update(process)
+    if name in ("upgrade", "dist-upgrade", "clean", "autoremove", "autoclean") or name == "install" and not wanted:
+        await process.write("" if "clean" in name else READING + BUILDING + NOTHING)
+        return 0
+    if name in ("install", "remove", "purge", "show", "policy", "download"):
+        await process.write(READING + BUILDING)
+        await process.error("".join(f"E: Unable to locate package {each}\n" for each in wanted))
+        return 100
+    if name in ("list", "search"):
+        await process.write("Listing... Done\n" if name == "list" else "Sorting... Done\nFull Text Search... Done\n")
+        return 0
+    await process.error(f"E: Invalid operation {name}\n")
+    return 100
+
+
+def _suites(process: Process) -> Iterator[tuple[str, str]]:
+    """Yield the archive and suite of each list, as the image's distribution has them in sources.list."""
+    try:
+        text = bytes(process.view.read("/etc/os-release")).decode()
+    except FileError:
+        text = ""
+    release = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    code = release.get("VERSION_CODENAME") or release.get("UBUNTU_CODENAME", "bookworm")
+    for archive, suites in SOURCES["ubuntu" if release.get("ID") == "ubuntu" else "debian"]:
+        for suite in suites:
+            yield archive, code + suite
+
+
+async def _update(process: Process) -> int:
+    failed = []
+    for at, (archive, suite) in enumerate(_suites(process), 1):
+        reason = await _ask(process, f"{archive}/dists/{suite}/InRelease")
+        await process.write(f"Err:{at} {archive} {suite} InRelease\n  {reason}\n")
+        failed.append(f"W: Failed to fetch {archive}/dists/{suite}/InRelease  {reason}\n")
+    await process.write(READING)
+    await process.error(
+        "".join(failed)
+        + "W: Some index files failed to download. They have been ignored, or old ones used instead.\n"
+    )
+    return 0
+
+
+async def _ask(process: Process, url: str) -> str:
+    """Return apt's words for an archive's answer, or for its silence."""
+    host, address = urlsplit(url).hostname or "", ""
+    try:
+        address = (await resolve(process, host))[0]
+        code, _, _ = await request(process, "GET", url, {"User-Agent": AGENT}, b"", CONNECT_S, address)
+    except NetworkError as error:
+        if not address:
+            return f"Temporary failure resolving '{host}'" if error.kind == "again" else f"Could not resolve '{host}'"
+        ends = "connection timed out" if error.kind == "timeout" else "Connection refused"
+        return f"Could not connect to {host}:80 ({address}), {ends}"
+    return f"{code}  Not Found [IP: {address} 80]"
+
+
+NVCC = """nvcc: NVIDIA (R) Cuda compiler driver
+Copyright (c) 2005-20{year} NVIDIA Corporation
+Built on {built}
+Cuda compilation tools, release {release}, V{version}
+Build cuda_{release}.r{release}/compiler.{build}_0
+"""
+COMPILERS = {
+    "12.8": (25, "Wed_Jan_15_19:20:09_PST_2025", "12.8.61", 35404655),
+    "12.6": (24, "Thu_Sep_12_02:18:05_PDT_2024", "12.6.77", 34841621),
+    "12.4": (24, "Thu_Mar_28_02:18:24_PDT_2024", "12.4.131", 34097967),
+    "12.2": (23, "Tue_Aug_15_22:02:13_PDT_2023", "12.2.140", 33191640),
+    "11.8": (22, "Wed_Sep_21_10:33:58_PDT_2022", "11.8.89", 31833905),
+}
+"""Year, build date, version and number of the compiler in a release of CUDA, as ``nvcc --version`` tells them."""
+
+
+async def nvcc(process: Process) -> int:
+    """Tell the version of the CUDA compiler; there is nothing that it could compile for."""
+    words = process.argv[1:]
+    if {"--version", "-V"} & {*words}:
+        cuda = process.machine.env.get("CUDA_VERSION") or process.machine.libraries.get("cuda", "12.8")
+        release = ".".join(cuda.split(".")[:2])
+        year, built, version, build = COMPILERS.get(release, (25, COMPILERS["12.8"][1], f"{release}.61", 35404655))
+        await process.write(NVCC.format(year=year, built=built, release=release, version=version, build=build))
+        return 0
+    files = [word for word in words if not word.startswith("-")]
+    missing = next((name for name in files if process.view.find(name) is None), None)
+    text = "No input files specified; use option --help for more information"
+    if missing:
+        text = (
+            f"Could not open input file '{missing}'" if "." in missing else f"Don't know what to do with '{missing}'"
+        )
+    elif files:
+        await process.error("gcc: No such file or directory\n")
+        text = "Failed to preprocess host compiler properties."
+    await process.error(f"nvcc fatal   : {text}\n")
+    return 1
+
+
+TOOLS: dict[str, Tool] = {"apt": apt, "apt-get": apt, "nvcc": nvcc}
