@@ -122,14 +122,11 @@ async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answe
         ("config set-credentials ann --token=t", "config set-credentials"),
         ("set selector svc/web app=other", "set selector"),
         ("get pods --template={{.kind}}", "--template"),
-        ("explain pods", "explain"),
-        ("debug web-0 --image=busybox", "debug"),
-        ("edit deploy web", "edit"),
         ("port-forward svc/web 8080:80", "port-forward"),
         ("expose deploy web", "expose"),
+        ("debug web-0 --copy-to=other --image=busybox", "--copy-to"),
+        ("cp web-0:/etc/hosts .", "cp"),
         ("apply -f web.yaml --server-side", "--server-side"),
-        ("run web --image=nginx -it", "--stdin"),
-        ("rollout history deploy/web", "rollout history"),
     ],
 )
 def test_what_only_a_candidates_own_kubectl_has_is_named(line, what):
@@ -143,6 +140,6 @@ async def test_a_format_that_only_a_candidates_own_kubectl_has_is_named():
 
 
 async def test_the_help_of_a_command_that_is_left_out_says_what_it_is_for():
-    text, status = await says("kubectl debug --help")
-    assert text.startswith("Create debugging sessions for troubleshooting workloads and nodes.\n")
+    text, status = await says("kubectl cp --help")
+    assert text.startswith("Copy files and directories to and from containers.\n")
     assert status == 0

@@ -1,4 +1,4 @@
-"""kubectl apply: objects brought to what manifests say."""
+"""kubectl apply and replace: objects brought to what manifests say."""
 
 from __future__ import annotations
 
@@ -162,3 +162,37 @@ async def _create(process: Process, client: Client, opts: Flags, kind: Resource,
             raise error.during("creating", source) from error
     await report(process, opts, kind, after, "created")
     return after
+
+
+async def replace(process: Process, client: Client, opts: Flags) -> int:
+    """Put manifests in the place of objects."""
+    found = [(await client.of_object(obj, source), obj, source) for obj, source in await sources(process, opts)]
+    wanted = [(kind, located(client, kind, obj), source) for kind, obj, source in found]
+    if opts.on("force"):
+        for kind, obj, _ in wanted:
+            await remove(process, client, opts, kind, place(client, kind, obj), missing_ok=True)
+    status = 0
+    for kind, obj, source in wanted:
+        try:
+            await _replace(process, client, opts, kind, obj, source)
+        except KubectlError as error:
+            status = await complain(process, error)
+    return status
+
+
+async def _replace(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
+    path, after = place(client, kind, obj), obj
+    pairs = {"fieldManager": opts.get("field-manager") or "kubectl-replace", "fieldValidation": validation(opts)}
+    pairs |= {"dryRun": "All"} if dry(opts) else {}
+    if LAST in (obj["metadata"].get("annotations") or {}):
+        obj = configured(obj)
+    if dry(opts) != "client":
+        try:
+            if opts.on("force"):
+                obj = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
+                after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(pairs)}", body=obj)
+            else:
+                after = await client.request("PUT", f"{path}?{urlencode(pairs)}", body=obj)
+        except KubectlError as error:
+            raise error if opts.on("force") else error.during("replacing", source) from error
+    await report(process, opts, kind, after, "replaced")

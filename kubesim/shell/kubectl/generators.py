@@ -9,15 +9,18 @@ from collections.abc import Awaitable, Callable
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
-from kubesim.shell.kubectl.client import Client, Obj
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.objects import (
+    RBAC,
     container,
     made,
     name_of,
     number,
+    subjects,
     wrong,
 )
+from kubesim.shell.kubectl.rights import SPECIAL
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
@@ -182,6 +185,64 @@ async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
     return made("v1", "ServiceAccount", name_of(opts))
 
 
+VERBS = SPECIAL | {"*", "request"}
+
+
+async def _rules(client: Client, opts: Flags) -> list[Obj]:
+    verbs = list(dict.fromkeys(opts.words("verb")))
+    if not verbs:
+        raise wrong("at least one verb must be specified")
+    verbs = ["*"] if "*" in verbs else verbs
+    for verb in verbs:
+        if verb not in VERBS:
+            await client.process.error(f"Warning: '{verb}' is not a standard resource verb\n")
+    urls, names = opts.words("non-resource-url"), opts.words("resource-name")
+    if not opts.words("resource") and not urls:
+        cluster = opts.command == "create clusterrole"
+        raise wrong(
+            "one of resource or nonResourceURL must be specified"
+            if cluster
+            else "at least one resource must be specified"
+        )
+    groups: dict[str, list[str]] = {}
+    for word in opts.words("resource"):
+        text, _, below = word.partition("/")
+        if text == "*":
+            groups.setdefault("", []).append(word)
+            continue
+        try:
+            kind = await client.resource(text)
+        except KubectlError as error:
+            raise KubectlError(error.message) from error
+        groups.setdefault(kind.group, []).append(kind.plural + (f"/{below}" if below else ""))
+    rules: list[Obj] = [
+        {"apiGroups": [group], "resources": plurals, **({"resourceNames": names} if names else {}), "verbs": verbs}
+        for group, plurals in sorted(groups.items())
+    ]
+    return [*rules, *([{"nonResourceURLs": urls, "verbs": verbs}] if urls else [])]
+
+
+async def role(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a role or cluster role."""
+    name = name_of(opts)
+    kind = "ClusterRole" if opts.command == "create clusterrole" else "Role"
+    return made(f"{RBAC}/v1", kind, name, rules=await _rules(client, opts))
+
+
+async def binding(process: Process, client: Client, opts: Flags) -> Obj:
+    """Return a role binding or cluster role binding."""
+    name = name_of(opts)
+    cluster = opts.command == "create clusterrolebinding"
+    if cluster and not opts.get("clusterrole"):
+        raise wrong('required flag(s) "clusterrole" not set')
+    if not cluster and bool(opts.get("role")) == bool(opts.get("clusterrole")):
+        raise wrong("exactly one of clusterrole or role must be specified")
+    kind = "Role" if opts.get("role") else "ClusterRole"
+    ref = {"apiGroup": RBAC, "kind": kind, "name": opts.get("role") or opts.get("clusterrole")}
+    sort = "ClusterRoleBinding" if cluster else "RoleBinding"
+    return made(f"{RBAC}/v1", sort, name, roleRef=ref, subjects=subjects(opts) or None)
+
+
 GENERATORS: dict[str, tuple[Generator, str]] = {
     "deployment": (deployment, "deployment:"),
     "job": (job, "job:"),
@@ -189,5 +250,9 @@ GENERATORS: dict[str, tuple[Generator, str]] = {
     "secret generic": (secret, "secret"),
     "namespace": (namespace, ""),
     "serviceaccount": (service_account, "serviceaccount:"),
+    "role": (role, ""),
+    "clusterrole": (role, ""),
+    "rolebinding": (binding, "rolebinding:"),
+    "clusterrolebinding": (binding, "clusterrolebinding:"),
 }
 """What makes an object, and what a refusal says could not be created; "" where only the refusal is shown."""

@@ -14,6 +14,7 @@ import yaml
 from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.texts import to_yaml
 from kubesim.shell.machine import Process
 from kubesim.shell.tools.jq import documents
 
@@ -103,3 +104,14 @@ def _whole(part: str, inner: Obj) -> Obj:
     """Return an entry; of a context, and of a cluster, some fields are shown even when they are empty."""
     required = {"contexts": ("cluster", "user"), "clusters": ("server",)}.get(part, ())
     return {**dict.fromkeys(required, ""), **inner}
+
+
+def save(process: Process, config: Kubeconfig) -> None:
+    """Write a configuration. Raises KubectlError."""
+    try:
+        folder = posixpath.dirname(config.path)
+        if folder and process.view.find(folder) is None:
+            process.view.mkdir(folder)
+        process.view.write(config.path, to_yaml(config.shown(raw=True)).encode())
+    except FileError as error:
+        raise KubectlError(f"error: open {config.path}: {error.text.lower()}") from error

@@ -10,12 +10,16 @@ from kubesim.api.patch import merge_patch
 from kubesim.errors import ApiError
 from kubesim.shell.kubectl.applying import configured
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.kubectl.objects import container, made, name_of, number
 from kubesim.shell.kubectl.results import complain, dry, report, validation
+from kubesim.shell.kubectl.streams import enter
 from kubesim.shell.kubectl.targets import located, seconds, sources
 from kubesim.shell.machine import Process
+
+POLL_S = 0.2
 
 
 async def make(process: Process, client: Client, opts: Flags, obj: Obj, manager: str, done: str = "created") -> Obj:
@@ -123,6 +127,9 @@ def _pod(opts: Flags, name: str) -> Obj:
         ports=[{"containerPort": number(opts, "port")}] if number(opts, "port") else [],
         imagePullPolicy=opts.get("image-pull-policy"),
         securityContext={"privileged": True} if opts.on("privileged") else {},
+        stdin=opts.on("stdin"),
+        stdinOnce=opts.on("stdin"),
+        tty=opts.on("tty"),
     )
     spec = {"containers": [main], "dnsPolicy": "ClusterFirst", "restartPolicy": policy}
     found = made("v1", "Pod", name, spec=spec, status={})
@@ -148,11 +155,44 @@ def _usage(opts: Flags, text: str) -> KubectlError:
 
 
 async def run(process: Process, client: Client, opts: Flags) -> int:
-    """Start a pod."""
+    """Start a pod, and join it where that is asked."""
     if not opts.args:
         raise _usage(opts, "NAME is required for run")
     name = opts.args[0]
     if not re.fullmatch(r"[\w][\w.:/@-]*", opts.get("image")):
         raise KubectlError(f'error: Invalid image name "{opts.get("image")}": invalid reference format')
-    await make(process, client, opts, _pod(opts, name), "kubectl-run")
-    return 0
+    joining = opts.on("attach", opts.on("stdin") or opts.on("tty"))
+    if opts.on("tty") and not opts.on("stdin"):
+        raise _usage(opts, "-i/--stdin is required for containers with -t/--tty=true")
+    if opts.on("rm") and not joining:
+        raise _usage(opts, "--rm should only be used for attached containers")
+    if not joining:
+        await make(process, client, opts, _pod(opts, name), "kubectl-run")
+        return 0
+    kind = await client.resource("pods")
+    path = f"{kind.path(client.namespace)}?fieldManager=kubectl-run"
+    pod = await client.request("POST", path, body=_pod(opts, name))
+    try:
+        await enter(process, client, opts, pod, name)
+        return 0 if pod["spec"].get("restartPolicy") == "Always" else await _code(process, client, pod)
+    finally:
+        if opts.on("rm"):
+            flags = Flags("delete", {"quiet": ["true"]} if opts.on("quiet") else {})
+            await remove(process, client, flags, kind, kind.path(client.namespace, name), missing_ok=True)
+
+
+async def _code(process: Process, client: Client, pod: Obj) -> int:
+    """Return the exit code of a pod's first container when the pod is over. Raises KubectlError."""
+    path = f"/api/v1/namespaces/{client.namespace}/pods/{pod['metadata']['name']}"
+    while True:
+        found = await client.request("GET", path)
+        status = found.get("status") or {}
+        if status.get("phase") == "Succeeded":
+            return 0
+        if status.get("phase") == "Failed":
+            ended = (status.get("containerStatuses") or [{}])[0].get("state", {}).get("terminated") or {}
+            name = f"{client.namespace}/{pod['metadata']['name']}"
+            text = f"pod {name} terminated ({ended.get('reason', '')})"
+            more = f"\n{ended['message']}" if ended.get("message") else ""
+            raise KubectlError(text + more, int(ended.get("exitCode") or 1))
+        await process.sleep(POLL_S)

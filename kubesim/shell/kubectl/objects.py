@@ -8,6 +8,8 @@ from typing import Any
 from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 
+RBAC = "rbac.authorization.k8s.io"
+
 
 def name_of(opts: Flags) -> str:
     """Return the one name of a command line. Raises KubectlError."""
@@ -45,3 +47,18 @@ def made(api_version: str, kind: str, name: str, **parts: Any) -> Obj:
 def container(name: str, image: str, **more: Any) -> Obj:
     """Return a container without what is empty, as clients write one."""
     return {"name": name, "image": image, "resources": {}, **{key: value for key, value in more.items() if value}}
+
+
+def subjects(opts: Flags) -> list[Obj]:
+    """Return whom the flags name. Raises KubectlError."""
+    found: list[Obj] = [
+        {"apiGroup": RBAC, "kind": kind, "name": name}
+        for kind, flag in (("User", "user"), ("Group", "group"))
+        for name in opts.words(flag)
+    ]
+    for text in opts.words("serviceaccount"):
+        space, colon, name = text.partition(":")
+        if not colon or not name or ":" in name:
+            raise wrong("serviceaccount must be <namespace>:<name>")
+        found.append({"kind": "ServiceAccount", "name": name, "namespace": space})
+    return found

@@ -1,4 +1,4 @@
-"""kubectl rollout: the progress of a workload, starting its pods anew, and going back to a revision."""
+"""kubectl rollout: the progress of a workload, starting its pods anew, its history, and going back to a revision."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import dry, report
+from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import JSON, change, chosen, place, seconds
 from kubesim.shell.machine import Process
 
@@ -19,8 +20,12 @@ KEPT = frozenset(
     )
 )
 """Annotations that a deployment keeps when it goes back."""
+CAUSE = "kubernetes.io/change-cause"
+NONE = "<none>"
 HASH = "pod-template-hash"
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
+WORDS = {"undo": "rollbacker", "history": "history viewer", "pause": "pausing", "resume": "resuming",
+         "restart": "restarting"}  # fmt: skip
 WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
@@ -28,20 +33,20 @@ async def _targets(process: Process, client: Client, opts: Flags) -> list[tuple[
     if not opts.args and not opts.files:
         raise KubectlError("error: required resource not specified")
     verb = opts.command.split()[1]
-    if len(opts.args) == 1 and "/" not in opts.args[0] and verb == "restart":
+    if len(opts.args) == 1 and "/" not in opts.args[0] and verb in ("restart", "pause", "resume"):
         opts.given.setdefault("all", ["true"])
     found = await chosen(process, client, opts, opts.args)
-    if not found and verb in ("restart", "status"):
+    if not found and verb in ("restart", "pause", "resume", "status"):
         await process.error(f"No resources found in {client.namespace} namespace.\n")
     for kind, obj in found:
-        if kind.kind not in WORKLOADS:
-            if verb == "undo":
-                raise KubectlError(f'error: no rollbacker has been implemented for "{kind.kind}"')
+        if kind.kind not in (WORKLOADS[:1] if verb in ("pause", "resume") else WORKLOADS):
+            if verb in ("undo", "history"):
+                raise KubectlError(f'error: no {WORDS[verb]} has been implemented for "{kind.kind}"')
             if verb == "status":
                 shown = f"{kind.kind}.{kind.group}".removesuffix(".")
                 raise KubectlError(f"error: no status viewer has been implemented for {shown}")
             name = obj["metadata"]["name"]
-            raise KubectlError(f'error: {kind.collection} "{name}" restarting is not supported')
+            raise KubectlError(f'error: {kind.collection} "{name}" {WORDS[verb]} is not supported')
     return found
 
 
@@ -56,6 +61,17 @@ async def restart(process: Process, client: Client, opts: Flags) -> int:
                 f'error: {kind.collection} "{name}" can\'t restart paused deployment (run rollout resume first)'
             )
         await change(process, client, kind, obj, body, "restarted")
+    return 0
+
+
+async def pause(process: Process, client: Client, opts: Flags) -> int:
+    """Hold a deployment's rollout, or with resume let it go on."""
+    hold = opts.command.endswith("pause")
+    for kind, obj in await _targets(process, client, opts):
+        name = obj["metadata"]["name"]
+        if bool(obj["spec"].get("paused")) == hold:
+            raise KubectlError(f'error: {kind.collection} "{name}" is {"already" if hold else "not"} paused')
+        await change(process, client, kind, obj, {"spec": {"paused": hold or None}}, "paused" if hold else "resumed")
     return 0
 
 
@@ -164,6 +180,18 @@ async def _revisions(client: Client, kind: Resource, obj: Obj) -> dict[int, tupl
         inner = item["spec"]["template"] if kind.kind == "Deployment" else item["data"]["spec"]["template"]
         found[number] = inner, notes
     return dict(sorted(found.items()))
+
+
+async def history(process: Process, client: Client, opts: Flags) -> int:
+    """List the revisions of workloads."""
+    for kind, obj in await _targets(process, client, opts):
+        rows = [
+            [str(number), notes.get(CAUSE, NONE)]
+            for number, (_, notes) in (await _revisions(client, kind, obj)).items()
+        ]
+        await process.write(f"{kind.qualified}/{obj['metadata']['name']} \n")
+        await process.write(table([["REVISION", "CHANGE-CAUSE"], *rows]) + "\n")
+    return 0
 
 
 async def undo(process: Process, client: Client, opts: Flags) -> int:

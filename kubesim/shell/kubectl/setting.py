@@ -1,9 +1,10 @@
-"""kubectl set image."""
+"""kubectl set: images, variables and resources of what is there."""
 
 from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable
 from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
@@ -22,6 +23,7 @@ PLACES = {
     ),
 }
 """Where in an object the pod's spec is."""
+DONE = {"image": "image updated", "env": "env updated", "resources": "resource requirements updated"}
 NAMED = "one or more resources must be specified as <resource> <name> or <resource>/<name>"
 
 
@@ -38,12 +40,9 @@ def pod_spec(kind: Resource, obj: Obj) -> Obj:
 
 async def image(process: Process, client: Client, opts: Flags) -> int:
     """Set the images of containers."""
-    changes = [word for word in opts.args if re.fullmatch(r"[^=]+=.*", word)]
-    words = [word for word in opts.args if word not in changes]
-    if not words and not opts.files:
-        raise KubectlError(f"error: {NAMED if changes else NOTHING}")
-    found = await chosen(process, client, opts, words)
+    words, changes = _parted(opts, r"[^=]+=.*")
     if not changes:
+        await chosen(process, client, opts, words)
         raise KubectlError("error: at least one image update is required")
     wanted = dict(word.partition("=")[::2] for word in changes)
     if "*" in wanted and len(wanted) > 1:
@@ -51,30 +50,91 @@ async def image(process: Process, client: Client, opts: Flags) -> int:
             "error: all containers are already specified by *, but saw more than one "
             "container_name=container_image pairs"
         )
+
+    def change(spec: Obj) -> None:
+        for name, value in wanted.items():
+            for each in _containers(spec, name, f'named "{name}"'):
+                each["image"] = value
+
+    return await _each(process, client, opts, words, change, "image")
+
+
+async def resources(process: Process, client: Client, opts: Flags) -> int:
+    """Set the requests and limits of containers."""
+    if not opts.args and not opts.files:
+        raise KubectlError(f"error: {NAMED}")
+    wanted = {key: dict(word.partition("=")[::2] for word in opts.words(key)) for key in ("limits", "requests")}
+    if not any(wanted.values()):
+        raise KubectlError(
+            "error: you must specify an update to requests or limits (in the form of --requests/--limits)"
+        )
+
+    def change(spec: Obj) -> None:
+        name = opts.get("containers", "*")
+        for each in _containers(spec, name, f"named {name}"):
+            mine = each.setdefault("resources", {})
+            mine |= {key: {**(mine.get(key) or {}), **amounts} for key, amounts in wanted.items() if amounts}
+
+    return await _each(process, client, opts, opts.args, change, "resources")
+
+
+async def env(process: Process, client: Client, opts: Flags) -> int:
+    """Set or take away the variables of containers."""
+    words, changes = _parted(opts, r"[^=]+=.*|.+-")
+    changes += opts.all("env")
+    if not changes:
+        raise KubectlError("error: at least one environment variable must be provided")
+
+    def change(spec: Obj) -> None:
+        for each in _containers(spec, opts.get("containers", "*"), ""):
+            known = {item["name"]: item for item in each.get("env") or []}
+            for word in changes:
+                key, equals, value = word.partition("=")
+                if equals:
+                    known[key] = {"name": key, "value": value}
+                else:
+                    known.pop(key[:-1], None)
+            each["env"] = [*known.values()]
+
+    return await _each(process, client, opts, words, change, "env")
+
+
+def _parted(opts: Flags, pattern: str) -> tuple[list[str], list[str]]:
+    """Return the words that name objects and those that say how they change. Raises KubectlError."""
+    changes = [word for word in opts.args if re.fullmatch(pattern, word, re.DOTALL)]
+    words = [word for word in opts.args if word not in changes]
+    if not words and not opts.files:
+        raise KubectlError(f"error: {NAMED if changes else NOTHING}")
+    return words, changes
+
+
+def _containers(spec: Obj, name: str, shown: str) -> list[Obj]:
+    """Return the containers of a name, ``*`` being all. Raises KubectlError where a ``shown`` one is missing."""
+    known = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    found = [each for each in known if name in ("*", each["name"])]
+    if shown and not found:
+        raise KubectlError(f"error: unable to find container {shown}")
+    return found
+
+
+async def _each(
+    process: Process, client: Client, opts: Flags, words: list[str], change: Callable[[Obj], None], what: str
+) -> int:
+    """Change the pods' part of every object that is meant."""
     status = 0
-    for kind, obj in found:
+    for kind, obj in await chosen(process, client, opts, words):
         try:
-            await _send(process, client, opts, kind, obj, _changed(kind, obj, wanted))
+            after = copy.deepcopy(obj)
+            change(pod_spec(kind, after))
+            await _send(process, client, opts, kind, obj, after, what)
         except KubectlError as error:
             status = await complain(process, error)
     return status
 
 
-def _changed(kind: Resource, obj: Obj, wanted: dict[str, str]) -> Obj:
-    """Return an object whose containers have other images. Raises KubectlError."""
-    after = copy.deepcopy(obj)
-    spec = pod_spec(kind, after)
-    for name, value in wanted.items():
-        known = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-        found = [each for each in known if name in ("*", each["name"])]
-        if not found:
-            raise KubectlError(f'error: unable to find container named "{name}"')
-        for each in found:
-            each["image"] = value
-    return after
-
-
-async def _send(process: Process, client: Client, opts: Flags, kind: Resource, before: Obj, after: Obj) -> None:
+async def _send(
+    process: Process, client: Client, opts: Flags, kind: Resource, before: Obj, after: Obj, what: str
+) -> None:
     """Send the difference between two states of an object, and say that it is done."""
     shape = shape_of(kind)
     patch = difference(before, after, shape)
@@ -88,6 +148,6 @@ async def _send(process: Process, client: Client, opts: Flags, kind: Resource, b
         try:
             after = await client.request("PATCH", path, body=patch, sort=MERGE if shape is None else STRATEGIC)
         except KubectlError as error:
-            text = f"error: failed to patch image update to pod template: {error.message}"
+            text = f"error: failed to patch {what} update to pod template: {error.message}"
             raise KubectlError(text, reason=error.reason) from error
-    await report(process, opts, kind, after, "image updated")
+    await report(process, opts, kind, after, DONE[what])

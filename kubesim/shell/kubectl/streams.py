@@ -1,4 +1,4 @@
-"""kubectl exec: a process in another container, its three streams over a WebSocket."""
+"""kubectl exec, and joining a container: the processes of other containers, their three streams over a WebSocket."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ from kubesim.shell.machine import Process
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DEFAULT = "kubectl.kubernetes.io/default-container"
+POLL_S = 0.2
+PROMPT = (
+    "All commands and output from this session will be recorded in container logs, including credentials and "
+    "sensitive information passed through the command prompt.\n"
+    "If you don't see a command prompt, try pressing enter.\n"
+)
 NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
 
 
@@ -39,9 +45,75 @@ async def exec_(process: Process, client: Client, opts: Flags) -> int:
     if tty and process.tty(0) is None:
         await process.error(NO_TERMINAL)
         tty = False
-    asked = [*(("command", word) for word in command), ("container", container), ("stdout", "true")]
-    asked += [("stdin", "true")] * opts.on("stdin") + ([("tty", "true")] if tty else [("stderr", "true")])
-    return await _converse(process, client, pod, asked, stdin=opts.on("stdin"), tty=tty)
+    asked = [*(("command", word) for word in command), *_asked(container, opts.on("stdin"), tty)]
+    return await _converse(process, client, pod, "exec", asked, stdin=opts.on("stdin"), tty=tty)
+
+
+def _asked(container: str, stdin: bool, tty: bool) -> list[tuple[str, str]]:
+    """Return the streams that are wanted of a container, as a query has them."""
+    found = [("container", container), ("stdout", "true")] + [("stdin", "true")] * stdin
+    return [*found, ("tty", "true") if tty else ("stderr", "true")]
+
+
+async def enter(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:
+    """Wait for a container and join it; show its log where it is over, or cannot be joined."""
+    pod, state = await _started(process, client, pod, container, quiet=opts.on("quiet"))
+    if "terminated" not in state:
+        try:
+            return await _attached(process, client, opts, pod, container)
+        except KubectlError as error:
+            await process.error(
+                f"warning: couldn't attach to pod/{pod['metadata']['name']}, falling back to streaming logs: "
+                f"{error.message}\n"
+            )
+    metadata = pod["metadata"]
+    query = urlencode({"container": container})
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?{query}"
+    await process.write(await client.text(path))
+    return 0
+
+
+async def _started(process: Process, client: Client, pod: Obj, container: str, *, quiet: bool) -> tuple[Obj, Obj]:
+    """Wait until a container runs or has ended; returns its pod and its state. Raises KubectlError."""
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+    told = ""
+    while True:
+        pod = await client.request("GET", path)
+        status = pod.get("status") or {}
+        found = [
+            each
+            for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+            for each in status.get(key) or []
+            if each["name"] == container
+        ]
+        state = found[0].get("state") or {} if found else {}
+        if "running" in state or "terminated" in state:
+            return pod, state
+        text = (state.get("waiting") or {}).get("message", "")
+        if text and text != told and not quiet:
+            await process.error(f"Warning: container {container}: {text}\n")
+        told = text or told
+        await process.sleep(POLL_S)
+
+
+async def _attached(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:
+    """Join the process of a container that runs."""
+    spec: Obj = next((each for _, each in containers(pod) if each["name"] == container), {})
+    tty = opts.on("tty")
+    if tty and process.tty(0) is None:
+        await process.error(NO_TERMINAL)
+        tty = False
+    if tty and not spec.get("tty"):
+        await process.error(f"error: Unable to use a TTY - container {container} did not allocate one\n")
+        tty = False
+    elif not tty and spec.get("tty") and opts.on("stdin"):
+        tty = process.tty(0) is not None
+    stdin = opts.on("stdin")
+    if stdin and not spec.get("stdin"):
+        stdin = False
+    if not opts.on("quiet"):
+        await process.error(PROMPT)
+    return await _converse(process, client, pod, "attach", _asked(container, stdin, tty), stdin=stdin, tty=tty)
 
 
 async def pod_of(client: Client, word: str) -> Obj:
@@ -104,6 +176,7 @@ async def _converse(
     process: Process,
     client: Client,
     pod: Obj,
+    what: str,
     asked: list[tuple[str, str]],
     *,
     stdin: bool,
@@ -111,7 +184,7 @@ async def _converse(
 ) -> int:
     """Join this process's streams with a container's; returns the exit code."""
     metadata = pod["metadata"]
-    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/exec?{urlencode(asked)}"
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/{what}?{urlencode(asked)}"
     terminal = process.tty(0) if tty else None
     if terminal is not None:
         terminal.mode(raw=True)

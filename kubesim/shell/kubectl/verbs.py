@@ -12,8 +12,11 @@ from kubesim.shell.kubectl import (
     applying,
     changing,
     configuring,
+    debugging,
     deleting,
     describe,
+    editing,
+    explaining,
     get,
     logs,
     making,
@@ -38,26 +41,35 @@ Verb = Callable[[Process, Client, Flags], Awaitable[int]]
 VERBS: dict[str, Verb] = {
     "get": get.get,
     "describe": describe.describe,
+    "explain": explaining.explain,
     "logs": logs.logs,
     "exec": streams.exec_,
+    "debug": debugging.debug,
     "apply": applying.apply,
+    "replace": applying.replace,
     "create": making.create,
     **{f"create {kind}": making.generate for kind in GENERATORS},
     "create token": making.token,
     "run": making.run,
     "delete": deleting.delete,
+    "edit": editing.edit,
     "scale": changing.scale,
     "label": changing.label,
     "annotate": changing.label,
     "patch": changing.patch,
     "wait": waiting.wait,
     "set image": setting.image,
+    "set env": setting.env,
+    "set resources": setting.resources,
     "cordon": nodes.cordon,
     "uncordon": nodes.cordon,
     "drain": nodes.drain,
     "taint": nodes.taint,
     "rollout status": rollout.status,
     "rollout restart": rollout.restart,
+    "rollout pause": rollout.pause,
+    "rollout resume": rollout.pause,
+    "rollout history": rollout.history,
     "rollout undo": rollout.undo,
     "auth can-i": rights.can_i,
     "auth whoami": rights.whoami,
@@ -71,6 +83,9 @@ VERBS: dict[str, Verb] = {
 LOCAL: dict[str, Callable[[Process, Flags], Awaitable[int]]] = {
     "config view": configuring.view,
     "config current-context": configuring.current_context,
+    "config get-contexts": configuring.get_contexts,
+    "config use-context": configuring.use_context,
+    "config set-context": configuring.set_context,
     "completion": about.completion,
 }
 """The verbs that ask no server."""
@@ -142,7 +157,7 @@ def _context(config: Kubeconfig, opts: Flags) -> Obj:
         raise KubectlError(
             f'error: cluster "{name}" does not exist' if empty else f'error: no server found for cluster "{name}"'
         )
-    if (name := opts.get("user")) and name not in config.parts["users"]:
+    if (name := opts.get("user")) and not opts.command.endswith("binding") and name not in config.parts["users"]:
         raise KubectlError(f'error: auth info "{name}" does not exist')
     return known.get(wanted, {})
 
