@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -24,6 +25,10 @@ SOURCES = {
     ),
 }
 """The archives of a distribution, and the suites taken from each beside its code name."""
+OPTION = re.compile(
+    r"-[yqVdsfmuba]+|-o.*|--(yes|quiet|no-install-recommends|fix-missing|fix-broken|installed|upgradable|simulate"
+    r"|reinstall|allow-.*|assume-yes|only-upgrade|purge|download-only)"
+)
 CONNECT_S = 30.0
 AGENT = "Debian APT-HTTP/1.3 (2.6.1)"
 LOCKED = """E: Could not open lock file {path} - open (13: Permission denied)
@@ -34,6 +39,10 @@ E: Unable to {aim}, are you root?
 async def apt(process: Process) -> int:
     """Run a command of apt: the lists of an image are empty, and an archive has to be asked for them."""
     words = [word for word in process.argv[1:] if not word.startswith("-")]
+    odd = next((word for word in process.argv[1:] if word.startswith("-") and not OPTION.fullmatch(word)), None)
+    if odd is not None:
+        await process.error(f"E: Command line option {odd} is not understood in combination with the other options\n")
+        return 100
     if not words:
         await process.write("apt 2.6.1 (amd64)\nUsage: apt [options] command\n")
         return 0
@@ -130,9 +139,7 @@ async def nvcc(process: Process) -> int:
     missing = next((name for name in files if process.view.find(name) is None), None)
     text = "No input files specified; use option --help for more information"
     if missing:
-        text = (
-            f"Could not open input file '{missing}'" if "." in missing else f"Don't know what to do with '{missing}'"
-        )
+        text = f"Don't know what to do with '{missing}'"
     elif files:
         await process.error("gcc: No such file or directory\n")
         text = "Failed to preprocess host compiler properties."
