@@ -1,14 +1,14 @@
 """The functions of CEL and of Kubernetes' libraries for it.
 
+Of the libraries of Kubernetes those for versions, formats and the formatting of texts are missing.
 The types of the libraries are plain values here: an address, a network and a URL are their texts, a quantity is a
-number; a version, a format and a question to the authorizer are maps.
+number; a question to the authorizer is a map.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import datetime
 from fractions import Fraction
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any
@@ -16,36 +16,12 @@ from urllib.parse import parse_qs, urlsplit
 
 from kubesim.api.quantity import QuantityError, parse
 from kubesim.cel.standard import STANDARD, pattern
-from kubesim.cel.values import NONE, CelError, Optional, check_size, equal, timestamp
+from kubesim.cel.values import NONE, CelError, Optional, check_size, equal
 
-NAMESPACES = ("sets", "strings", "ip", "format", "optional")
+NAMESPACES = ("sets", "ip", "optional")
 """What functions are called on that is no value; their names begin with it in the table."""
 Address = IPv4Address | IPv6Address
-SEMVER = re.compile(r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
-UUID = re.compile(r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}")
 _NO_NETWORK = "network address parse error during conversion from string: " * 2 + 'netip.ParsePrefix("{}"): {}'
-LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-EDGES = "and must start and end with an alphanumeric character"
-FORMATS: dict[str, tuple[str, int, str]] = {
-    "dns1123Label": (LABEL, 63, (
-        f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {EDGES} "
-        "(e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')")),
-    "dns1123Subdomain": (rf"{LABEL}(\.{LABEL})*", 253, (
-        f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {EDGES} "
-        "(e.g. 'example.com', regex used for validation is "
-        r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')")),
-    "dns1035Label": (r"[a-z]([-a-z0-9]*[a-z0-9])?", 63, (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation "
-        "is '[a-z]([-a-z0-9]*[a-z0-9])?')")),
-    "labelValue": (rf"({NAME})?", 63, (
-        f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {EDGES} "
-        "(e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
-        "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')")),
-}  # fmt: skip
-"""The pattern of a format, the longest text of it, and what is said of another."""
-FORMATS |= {f"{name}Prefix": FORMATS[name] for name in ("dns1123Label", "dns1123Subdomain", "dns1035Label")}
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -208,67 +184,6 @@ def _hostname(text: str) -> str:
     return (urlsplit(text).hostname or "") if ":" not in _host(text) else _host(text).rpartition(":")[0].strip("[]")
 
 
-def _semver(text: str, lenient: bool = False) -> dict[str, Any]:
-    found = SEMVER.fullmatch(_whole_version(text) if lenient else text)
-    if found is None:
-        raise ValueError("No Major.Minor.Patch elements found")
-    return {"version": [int(found[at]) for at in (1, 2, 3)], "pre": (found[4] or "").split(".") if found[4] else []}
-
-
-def _whole_version(text: str) -> str:
-    """Return a version with all three numbers, without a "v" before them and zeros before each."""
-    numbers, rest = re.split(r"(?=[-+])", text.removeprefix("v"), maxsplit=1) if re.search(r"[-+]", text) else (
-        text.removeprefix("v"), "")  # fmt: skip
-    parts = [part.lstrip("0") or "0" if part else part for part in numbers.split(".")]
-    return ".".join([*parts, "0", "0"][: max(3, len(parts))]) + rest
-
-
-def _rank(value: Any) -> Any:
-    """Return what orders a version or a quantity: a version before another of its numbers if it is a draft of it."""
-    if not isinstance(value, dict):
-        return value
-    draft = [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in value["pre"]]
-    return value["version"], not draft, draft
-
-
-def _compare(one: Any, other: Any) -> int:
-    first, second = _rank(one), _rank(other)
-    return int(first > second) - int(first < second)
-
-
-def _validate(form: dict[str, Any], text: str) -> Any:
-    """Return what is wrong with a text, if anything is."""
-    if (known := CRD_FORMATS.get(form["format"])) is not None:
-        works, said = known
-        return NONE if works(text) else Optional(True, [said.format(text=text)])
-    pattern, most, why = FORMATS[form["format"]]
-    text = text.removesuffix("-") if form["format"].endswith("Prefix") else text
-    wrong = [f"must be no more than {most} characters"] if len(text) > most else []
-    wrong += [] if re.fullmatch(pattern, text) else [why]
-    return Optional(True, wrong) if wrong else NONE
-
-
-def _base64(text: str) -> bool:
-    return re.fullmatch(r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text) is not None
-
-
-def _date(text: str) -> datetime:
-    return timestamp(f"{text}T00:00:00Z")
-
-
-CRD_FORMATS: dict[str, tuple[Callable[[str], bool], str]] = {
-    "uuid": (lambda text: UUID.fullmatch(text) is not None, "does not match the UUID format"),
-    "byte": (_base64, "invalid base64"),
-    "date": (_works(_date), "invalid date"), "datetime": (_works(timestamp), "invalid datetime"),
-    "uri": (_works(_url), 'parse "{text}": invalid URI for request'),
-}  # fmt: skip
-"""The formats of schemas: what tells a text of one, and what is said of another."""
-
-
-def _named(name: str) -> Callable[..., dict[str, Any]]:
-    return lambda: {"format": name}
-
-
 def _asks(field: str) -> Callable[..., dict[str, Any]]:
     """Return what adds one thing to a question to the authorizer."""
 
@@ -287,7 +202,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "charAt": _character,
     "indexOf": _index, "lastIndexOf": _last_index, "find": _find, "findAll": _find_all,
     "join": _join,
-    "strings.quote": lambda text: '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"',
     "isSorted": _sorted,
     "first": lambda items: Optional(True, items[0]) if items else NONE,
     "last": lambda items: Optional(True, items[-1]) if items else NONE,
@@ -300,12 +214,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "add": lambda one, other: one + other, "sub": lambda one, other: one - other,
     "asInteger": _as_integer, "asApproximateFloat": float, "isInteger": lambda number: float(number).is_integer(),
     "sign": lambda number: (number > 0) - (number < 0),
-    "isGreaterThan": lambda one, other: _compare(one, other) > 0,
-    "isLessThan": lambda one, other: _compare(one, other) < 0,
-    "compareTo": _compare,
-    "semver": _semver, "isSemver": _works(_semver),
-    "major": lambda version: version["version"][0], "minor": lambda version: version["version"][1],
-    "patch": lambda version: version["version"][2],
+    "isGreaterThan": lambda one, other: one > other, "isLessThan": lambda one, other: one < other,
+    "compareTo": lambda one, other: (one > other) - (one < other),
     "ip": _ip, "isIP": _works(_ip), "ip.isCanonical": _canonical,
     "family": lambda text: ip_address(text).version,
     "isUnspecified": _of_address(lambda found: found.is_unspecified),
@@ -321,9 +231,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "url": _url, "isURL": _works(_url), "getScheme": lambda text: urlsplit(text).scheme, "getHost": _host,
     "getHostname": _hostname, "getPort": _port, "getEscapedPath": lambda text: urlsplit(text).path,
     "getQuery": lambda text: parse_qs(urlsplit(text).query, keep_blank_values=True),
-    **{f"format.{name}": _named(name) for name in (*FORMATS, *CRD_FORMATS)},
-    "format.named": lambda name: Optional(True, {"format": name}) if name in (*FORMATS, *CRD_FORMATS) else NONE,
-    "validate": _validate,
     **{name: _asks(name) for name in ("group", "resource", "subresource", "namespace", "name", "path",
                                       "fieldSelector", "labelSelector")},
     "serviceAccount": _asks("account"),

@@ -304,7 +304,7 @@ def _call(node: Node) -> Step:
         given = [space if spaced and at == 0 else part(run) for at, part in enumerate(parts)]
         function = known or run.functions.get(name) or FUNCTIONS.get(f"{space}.{name}" if spaced else name)
         result = call(name, function, given[1:] if spaced else given)
-        run.meter.add(costs.of_call(name, given[1:] if spaced else given, result))
+        run.meter.add(costs.of_call(name, given[1:] if spaced else given))
         return result
 
     return step

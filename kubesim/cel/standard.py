@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Any
@@ -31,29 +31,11 @@ from kubesim.cel.values import (
 )
 
 ZONE = re.compile(r"([+-]?)(\d\d):(\d\d)")
-LONGEST_PRECISION = 3
 UNCONVERTIBLE = "type conversion error from 'string' to '{}'"
 TRUTHS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
 }
-CLAUSE = re.compile(r"%(?:%|(?:\.(\d+))?([a-zA-Z])|$)")
-RAISED = str.maketrans("0123456789+-", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b")
-_WHOLE = ("int", "uint")
-_ANY = (*_WHOLE, "double", "bool", "string", "bytes", "list", "map", "null_type", "type", "google.protobuf.Timestamp",
-        "google.protobuf.Duration")  # fmt: skip
-_HEX = "only integers, byte buffers, and strings can be formatted as hex"
-CLAUSES: dict[str, tuple[tuple[str, ...], str]] = {
-    "s": (_ANY, "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
-                "durations, and timestamps"),
-    "d": (_WHOLE, "decimal clause can only be used on integers"),
-    "f": (("double",), "fixed-point clause can only be used on doubles"),
-    "e": (("double",), "scientific clause can only be used on doubles"),
-    "b": ((*_WHOLE, "bool"), "only integers and bools can be formatted as binary"),
-    "o": (_WHOLE, "octal clause can only be used on integers"),
-    "x": ((*_WHOLE, "string", "bytes"), _HEX), "X": ((*_WHOLE, "string", "bytes"), _HEX),
-}  # fmt: skip
-"""By clause of a format: the types that it takes, and what is said of others."""
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
@@ -184,74 +166,6 @@ def _of_time(part: Callable[[datetime], int], whole: Callable[[float], float] | 
     return function
 
 
-def formatted(text: str, values: list[Any]) -> str:
-    """Return a text with its clauses filled in. Raises CelError."""
-    left = iter(values)
-
-    def clause(found: re.Match[str]) -> str:
-        if found[2] is None:
-            if found[0] == "%":
-                raise CelError("unexpected end of string")
-            return "%"
-        value = next(left, left)
-        if value is left:
-            raise CelError(f"index {len(values)} out of range")
-        if len(found[1] or "") > LONGEST_PRECISION:
-            raise CelError(f"error while converting precision to integer: {found[1]}")
-        return _clause(found[2], int(found[1] or 6), value)
-
-    return CLAUSE.sub(clause, text)
-
-
-def _clause(verb: str, places: int, value: Any) -> str:
-    if verb not in CLAUSES:
-        raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
-    takes, wanted = CLAUSES[verb]
-    kind = type_of(value)
-    if kind not in takes:
-        said = f"error during formatting: {wanted}, was given {kind}"
-        raise CelError(said)
-    match verb:
-        case "s":
-            return listed(value)
-        case "d":
-            return str(int(value))
-        case "f":
-            return f"{value:.{places}f}"
-        case "e":
-            mantissa, _, power = f"{value:.{places}e}".partition("e")
-            return f"{mantissa}\u00d710{power.removeprefix('+').translate(RAISED)}"
-        case "x" | "X" if isinstance(value, str | bytes):
-            found = _bytes(value).hex()
-            return found.upper() if verb == "X" else found
-    return f"{int(value):{verb}}"
-
-
-def listed(value: Any) -> str:
-    """Return a value as a clause writes it; texts within others are quoted."""
-    match value:
-        case list():
-            return f"[{', '.join(map(_within, value))}]"
-        case Mapping():
-            return "{" + ", ".join(f"{_within(key)}:{_within(value[key])}" for key in sorted(value, key=str)) + "}"
-        case None:
-            return "null"
-        case TypeValue():
-            return value.name
-    return shown(value)
-
-
-def _within(value: Any) -> str:
-    match value:
-        case str():
-            return f'"{value}"'
-        case bytes():
-            return f'b"{shown(value)}"'
-        case datetime() | timedelta():
-            return f'{"timestamp" if isinstance(value, datetime) else "duration"}("{shown(value)}")'
-    return listed(value)
-
-
 def _value(optional: Optional) -> Any:
     if not optional.has:
         raise CelError("optional.none() dereference")
@@ -268,7 +182,6 @@ STANDARD: dict[str, Callable[..., Any]] = {
     "endsWith": _in_text(str.endswith), "matches": _in_text(lambda text, part: bool(pattern(part).search(text))),
     "int": _int, "uint": _uint, "double": _double, "bool": _bool, "bytes": _bytes, "string": shown,
     "timestamp": _timestamp, "duration": _duration, "type": _type, "dyn": lambda value: value,
-    "format": formatted,
     "getFullYear": _of_time(lambda time: time.year), "getMonth": _of_time(lambda time: time.month - 1),
     "getDate": _of_time(lambda time: time.day), "getDayOfMonth": _of_time(lambda time: time.day - 1),
     "getDayOfWeek": _of_time(lambda time: time.isoweekday() % 7),
