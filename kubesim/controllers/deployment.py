@@ -16,9 +16,7 @@ from kubesim.controllers.base import (
 )
 from kubesim.controllers.deployment_sets import (
     HASH,
-    NOT_COPIED,
     REVISION,
-    ROLLBACK_TO,
     active,
     annotations_of,
     bounds,
@@ -99,8 +97,6 @@ class DeploymentController(Keeper):
             await self._resize(look)
             await self._clean(look)
             await self._report_numbers(look)
-        elif annotations_of(deployment).get(ROLLBACK_TO):
-            await self._roll_back(look)
         elif any(was_resized(deployment, rs) for rs in active(look.sets)):
             await self._resize(look)
             await self._report_numbers(look)
@@ -299,29 +295,6 @@ class DeploymentController(Keeper):
             if seen and not rs["spec"]["replicas"] and not counted([rs], "replicas"):
                 await self.sets.informer.delete(rs)
 
-    async def _roll_back(self, look: Rollout) -> None:
-        """Take the template of the revision that an annotation asks for (0: of the last one), and drop the wish."""
-        await self._ensure_newest(look)
-        deployment, asked = look.deployment, annotations_of(look.deployment)[ROLLBACK_TO]
-        revisions = sorted((revision_of(rs) for rs in look.sets), reverse=True)
-        wanted = int(asked) if asked.isdecimal() else 0
-        wanted = wanted or (revisions[1] if len(revisions) > 1 else 0)
-        found = next((rs for rs in look.sets if wanted and revision_of(rs) == wanted), None)
-        notes = {name: text for name, text in annotations_of(deployment).items() if name != ROLLBACK_TO}
-        fresh = dict(deployment["spec"])
-        if found is None:
-            text = "Unable to find the revision to rollback to." if wanted else "Unable to find last revision."
-            await self.recorder.warning(deployment, "DeploymentRollbackRevisionNotFound", text)
-        elif same_template(found["spec"]["template"], fresh["template"]):
-            await self.tell(deployment, "DeploymentRollbackTemplateUnchanged")
-        else:
-            fresh["template"] = _without_hash(found["spec"]["template"])
-            notes = {key: text for key, text in notes.items() if key in NOT_COPIED}
-            notes |= {key: text for key, text in annotations_of(found).items() if key not in NOT_COPIED}
-            await self.tell(deployment, "DeploymentRollback", revision=wanted)
-        metadata = {**deployment["metadata"], "annotations": notes}
-        await self.own.update({**deployment, "metadata": metadata, "spec": fresh})
-
     # Status.
 
     async def _note_pause(self, deployment: Obj) -> Obj:
@@ -351,9 +324,3 @@ class DeploymentController(Keeper):
                 self.queue.add_after(queue_key(deployment), wait)
             return
         await self.write_status(self.own, deployment, status)
-
-
-def _without_hash(template: Obj) -> Obj:
-    meta = template["metadata"]
-    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH}
-    return {**template, "metadata": {**meta, "labels": labels}}

@@ -14,14 +14,13 @@ REVISION = PREFIX + "revision"
 HISTORY = PREFIX + "revision-history"
 DESIRED = PREFIX + "desired-replicas"
 MAXIMUM = PREFIX + "max-replicas"
-ROLLBACK_TO = "deprecated.deployment.rollback.to"
 NOT_COPIED = (
     "kubectl.kubernetes.io/last-applied-configuration",
     REVISION,
     HISTORY,
     DESIRED,
     MAXIMUM,
-    ROLLBACK_TO,
+    "deprecated.deployment.rollback.to",
 )
 """Annotations that a ReplicaSet does not take over from its deployment."""
 HASH = "pod-template-hash"

@@ -225,21 +225,6 @@ async def test_a_template_that_comes_back_remembers_its_old_revisions():
         assert (await the_deployment(w))["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "5"
 
 
-async def test_an_annotation_of_old_clients_rolls_back():
-    async with world() as w:
-        await w.create("deployments.apps", deployment("web"))
-        await w.tick(3)
-        await set_image(w, "nginx:1.28")
-        await w.tick(5)
-        wish = {"metadata": {"annotations": {"deprecated.deployment.rollback.to": "1"}}}
-        await w.client.patch("deployments.apps", "web", "default", wish)
-        await w.tick(5)
-        obj = await the_deployment(w)
-        assert obj["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1.27"
-        assert "deprecated.deployment.rollback.to" not in obj["metadata"]["annotations"]
-        assert await w.messages("DeploymentRollback") == ['Rolled back deployment "web" to revision 1']
-
-
 async def test_the_failure_of_a_replica_set_is_shown_above_until_it_is_over():
     async with world() as w:
         quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}

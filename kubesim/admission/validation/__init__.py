@@ -21,7 +21,6 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     pods,
     policies,
     resources,
-    runtimes,
     secrets,
     selectors,
     storage,
@@ -62,9 +61,6 @@ CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "secrets": misc.frozen_errors,
     "persistentvolumeclaims": storage.claim_update_errors,
     "persistentvolumes": storage.volume_update_errors,
-    "csinodes.storage.k8s.io": storage.node_driver_update_errors,
-    "csidrivers.storage.k8s.io": storage.driver_update_errors,
-    "servicecidrs.networking.k8s.io": networks.range_update_errors,
     "resourcequotas": bounds.quota_update_errors,
     **{resource: _again(resource) for resource in TWICE},
 }
@@ -80,8 +76,6 @@ ASKED_AGAIN = ("jobs.batch", "replicationcontrollers", *TWICE)
 """Kinds of which a change is asked all that a new object is asked, and then what a change is asked."""
 FIXED_FIRST = ("ingressclasses.networking.k8s.io", "daemonsets.apps")
 """Kinds of which it is told before all else what may not change."""
-ONLY_CHANGES = ("servicecidrs.networking.k8s.io",)
-"""Kinds of which a change is asked only what may not change."""
 UNCHANGED = {"endpoints": "subsets", "endpointslices.discovery.k8s.io": "endpoints"}
 """What may stay as it is, be it right or wrong."""
 WRITTEN = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
@@ -123,8 +117,6 @@ def validate_update(kind: Kind, old: Obj, new: Obj, served: Kind | None, told: l
 def _changed_errors(served: Kind, kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
     """Return what is wrong with the content of a change, and with that it changed."""
     fixed = immutable_errors(kind, old, new)
-    if kind.resource in ONLY_CHANGES:
-        return fixed
     content = _content_errors(served, kind, new)
     if kind.resource in ASKED_AGAIN:
         content += metadata_errors(kind, new, served)

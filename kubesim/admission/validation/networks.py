@@ -13,7 +13,7 @@ from kubesim.admission.validation.forms import (
     port_name_errors,
 )
 from kubesim.admission.validation.metadata import dns_errors
-from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, is_six, network, parsed, strict_errors
 from kubesim.api.selectors import value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
@@ -200,18 +200,6 @@ def _changed(before: Obj, after: Obj, field: str, called: str) -> Iterator[Field
     if len(had) > len(has) == 1 and policy != "SingleStack":
         why = f"must be set to 'SingleStack' when releasing the secondary {called}"
         yield invalid_value("spec.ipFamilyPolicy", policy, why)
-
-
-def range_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """Ranges stay; one of the other family may come."""
-    before, after = ((obj.get("spec") or {}).get("cidrs") or [] for obj in (old, new))
-    if len(before) != len(after) and (len(before), len(after)) != (1, 2):
-        return [invalid_value("spec.cidrs", after, FIXED)]
-    pairs = enumerate(zip(before, after, strict=False))
-    errors = [invalid_value(f"spec.cidrs[{at}]", has, FIXED) for at, (had, has) in pairs if had != has]
-    return errors + (
-        errors_of("kinds", "servicecidrs.networking.k8s.io", Place(new)) if len(before) < len(after) else []
-    )
 
 
 @check

@@ -11,7 +11,7 @@ from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
 from kubesim.errors import Obj
-from kubesim.schema.paths import dig, walk
+from kubesim.schema.paths import walk
 
 LONGEST_SYSCTL = 253
 SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
@@ -39,12 +39,6 @@ SECCOMP_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/defa
 MIRROR, APPARMOR = "kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/"
 APPARMOR_PROFILES = ("", "runtime/default", "unconfined")
 APPARMOR_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
-LONGEST_DOMAIN, LONGEST_USER = 256, 104
-CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-NETBIOS = re.compile(r"[^\\/:*?\"<>|.][^\\/:*?\"<>|]{0,14}")
-_PART = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-DOMAIN = re.compile(rf"{_PART}(?:\.{_PART})*")
-NO_USER = re.compile(r"[\"/\\:;|=,+*?<>@\[\]]")
 
 
 def pod_errors(pod: Obj) -> list[FieldError]:
@@ -170,61 +164,6 @@ def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
         for field, beginnings in NAMESPACED.items():
             if spec.get(field) and name.replace("/", ".").startswith(beginnings):
                 yield invalid_value(path, name, f"may not be specified when '{field}' is true")
-
-
-@check
-def host_processes(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Containers that are processes of a Windows node: all or none, and in its network."""
-    holders = (spec, *(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
-    if not any("windowsOptions" in (holder.get("securityContext") or ()) for holder in holders):
-        return
-    whole = dig(spec, "securityContext.windowsOptions.hostProcess")
-    found = [
-        (path, dig(entry, "securityContext.windowsOptions.hostProcess"))
-        for path, entry in containers_of(spec, f"{where}.")
-    ]
-    if whole is None and all(own is None for _, own in found):
-        return
-    for path, own in found:
-        if whole is not None and own is not None and whole != own:
-            why = f"pod hostProcess value must be identical if both are specified, was {show(whole)}"
-            yield invalid_value(f"{path}.securityContext.windowsOptions.hostProcess", own, why)
-    so = [own if own is not None else whole for _, own in found]
-    if any(so) and not all(so):
-        why = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
-        yield invalid_value(where, "", why)
-    if any(so) and not spec.get("hostNetwork"):
-        why = "hostNetwork must be true if pod contains any hostProcess containers"
-        yield invalid_value(f"{where}.hostNetwork", False, why)
-
-
-@check
-def windows_user(name: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The user of a Windows container, with or without a domain."""
-    return (invalid_value(where, name, f"runAsUserName{why}") for why in _user_errors(name))
-
-
-def _user_errors(name: str) -> Iterator[str]:
-    domain, backslash, user = name.rpartition("\\")
-    if not name or CONTROL.search(name) or "\\" in domain:
-        yield (
-            " cannot be an empty string" if not name
-            else " cannot contain control characters" if CONTROL.search(name)
-            else " cannot contain more than one backslash"
-        )  # fmt: skip
-        return
-    if len(domain) >= LONGEST_DOMAIN:
-        yield f"'s Domain length must be under {LONGEST_DOMAIN} characters"
-    if backslash and not NETBIOS.fullmatch(domain) and not DOMAIN.fullmatch(domain):
-        yield "'s Domain doesn't match the NetBios nor the DNS format"
-    if not user:
-        yield "'s User cannot be empty"
-    elif len(user) > LONGEST_USER:
-        yield f"'s User length must not be longer than {LONGEST_USER} characters"
-    if user and not user.strip(". "):
-        yield "'s User cannot contain only periods or spaces"
-    if NO_USER.search(user):
-        yield "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]"
 
 
 @check

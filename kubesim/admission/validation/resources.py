@@ -186,3 +186,9 @@ def _claims(claims: list[Obj], where: str, pod: Obj) -> Iterator[FieldError]:
         if name not in known:
             lost = not_found_field(path, name)
             yield replace(lost, detail=f"{lost.detail}: must be one of the names in pod.spec.resourceClaims{ending}")
+
+
+@check
+def overhead(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What a runtime needs for itself; upstream takes it for a container's limits."""
+    yield from resources({"limits": quantities}, "overhead", place)

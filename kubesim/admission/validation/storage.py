@@ -5,14 +5,12 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from kubesim.admission.validation.checks import first_places
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.podchanges import difference
 from kubesim.admission.validation.rules import Place, check, check_of_missing
-from kubesim.admission.validation.volumes import INITIATOR_TEXT, ISCSI, LONGEST_INITIATOR
 from kubesim.api.quantity import canonical, parse
 from kubesim.api.selectors import key_errors
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
+from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
@@ -25,7 +23,6 @@ CLASS_NOTE = "volume.beta.kubernetes.io/storage-class"
 POSITIVE = "must be greater than zero"
 DEFAULT_GROUP = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
 MOST_PARAMETERS, PARAMETERS_SIZE = 512, 256 * 1024
-LEAST_TOKEN_S, MOST_TOKEN_S = 600, 1 << 32
 
 
 @check
@@ -140,21 +137,6 @@ def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
 
 
 @check
-def initiator(name: str, where: str, place: Place) -> Iterable[FieldError]:
-    """The name of an iSCSI target or initiator."""
-    pattern = ISCSI.get(name[:3])
-    fine = pattern is not None and pattern.fullmatch(name)
-    return () if fine else (invalid_value(where, name, "must be valid format"),)
-
-
-@check
-def not_negative(amount: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A quantity that is not below nought."""
-    wrong = parse(amount) < 0
-    return (invalid_value(where, canonical(amount), "must be greater than or equal to 0"),) if wrong else ()
-
-
-@check
 def driver_name(name: str, where: str, place: Place) -> Iterable[FieldError]:
     """The name of a driver, in letters of any case."""
     return [invalid_value(where, name, why) for why in dns_errors(name.lower(), "subdomain")]
@@ -177,27 +159,6 @@ def parameters(values: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(where, "", "field can not be empty.")
     if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > PARAMETERS_SIZE:
         yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {PARAMETERS_SIZE} bytes")
-
-
-@check
-def short_portal(portal: str, where: str, place: Place) -> Iterator[FieldError]:
-    """What, with the name of its volume, is not too long for an initiator."""
-    volume = place.above.value if place.above else {}
-    if len(f"{volume.get('metadata', {}).get('name', '')}:{portal}") > LONGEST_INITIATOR:
-        yield invalid_value(where, portal, INITIATOR_TEXT)
-
-
-@check
-def topology_keys(driver: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Labels by which a driver tells nodes apart; upstream says of the driver what is wrong with them."""
-    keys = driver.get("topologyKeys") or ()
-    first = first_places(keys)
-    for at, key in enumerate(keys):
-        if not key:
-            yield required(where)
-        if first[key] < at:
-            yield duplicate(where, key)
-        yield from (invalid_value(where, key, why) for why in key_errors(key))
 
 
 def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:
@@ -224,24 +185,6 @@ def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     return errors
 
 
-def driver_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """A driver attaches as it did, and its volumes live as they did; upstream calls the first field another name."""
-    named = (("attachRequired", "spec.attachedRequired"), ("volumeLifecycleModes", "spec.volumeLifecycleModes"))
-    pairs = [(path, old["spec"].get(field), new["spec"].get(field)) for field, path in named]
-    return [invalid_value(path, after, FIXED) for path, before, after in pairs if before != after]
-
-
-def node_driver_update_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """What a node says of a driver stays."""
-    known = {driver.get("name"): driver for driver in old["spec"].get("drivers") or ()}
-    changed = [
-        driver
-        for driver in new["spec"].get("drivers") or ()
-        if driver.get("name") in known and driver != known[driver.get("name")]
-    ]
-    return [invalid_value("spec.drivers", internal("CSINodeDriver", driver), FIXED) for driver in changed]
-
-
 BESIDES = (
     *("capacity", "accessModes", "claimRef", "persistentVolumeReclaimPolicy", "storageClassName", "mountOptions"),
     *("volumeMode", "nodeAffinity", "volumeAttributesClassName"),
@@ -251,20 +194,3 @@ BESIDES = (
 
 def _source(spec: Obj) -> Obj:
     return {name: value for name, value in spec.items() if name not in BESIDES}
-
-
-@check
-def token_requests(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """Tokens for a driver, one for each audience."""
-    audiences = [entry.get("audience", "") for entry in entries]
-    first = first_places(audiences)
-    for at, entry in enumerate(entries):
-        path, seconds = f"{where}[{at}]", entry.get("expirationSeconds")
-        if first[audiences[at]] < at:
-            yield duplicate(f"{path}.audience", audiences[at])
-        elif seconds is not None and seconds < LEAST_TOKEN_S:
-            why = "may not specify a duration less than 10 minutes"
-            yield invalid_value(f"{path}.expirationSeconds", seconds, why)
-        elif seconds is not None and seconds > MOST_TOKEN_S:
-            why = "may not specify a duration larger than 2^32 seconds"
-            yield invalid_value(f"{path}.expirationSeconds", seconds, why)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import orjson
@@ -21,22 +20,9 @@ from kubesim.api.status import (
 )
 from kubesim.errors import Obj
 
-ISCSI = {
-    "iqn": re.compile(r".*?iqn\.\d{4}-\d{2}\.([a-zA-Z0-9-.]+)(:[^,;*&$|\s]+)", re.S),
-    "eui": re.compile(r"eui.[a-zA-Z0-9]{16}"),
-    "naa": re.compile(r"naa.[a-zA-Z0-9]{32}"),
-}
-NAMED = {"ephemeral", "iscsi"}
-"""Kinds of volumes that are right or wrong by their names."""
 _RIGHT: set[bytes] = set()
 LONGEST_KNOWN, MOST_KNOWN = 1000, 1000
-LONGEST_INITIATOR = 64
-INITIATOR_TEXT = (
-    "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is "
-    "specified."
-)
 LONGEST_DRIVER = 63
-RESERVED = (".kubernetes.io", ".k8s.io")
 REQUIRED_OF_PROJECTIONS = ("secret", "configMap")
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 RECURSIONS = ("Disabled", "Enabled", "IfPossible")
@@ -103,7 +89,7 @@ def _volume_errors(place: Place) -> list[FieldError]:
     if known in _RIGHT:
         return errors_of("types", "VolumeName", place)
     wrong = errors_of("types", "Volume", place)
-    if not wrong and len(known) <= LONGEST_KNOWN and not NAMED & source.keys():
+    if not wrong and len(known) <= LONGEST_KNOWN and "ephemeral" not in source:
         if len(_RIGHT) >= MOST_KNOWN:
             _RIGHT.clear()
         _RIGHT.add(known)
@@ -118,32 +104,6 @@ def ephemeral_claim(value: Obj, where: str, place: Place) -> Iterator[FieldError
     if pod and name:
         made = f"{pod}-{name}"
         yield from (invalid_value(where, name, f'PVC name "{made}": {why}') for why in dns_errors(made, "subdomain"))
-
-
-@check
-def whole_initiator(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The name of a volume, with which an initiator is told apart."""
-    name = place.value.get("name", "")
-    if "initiatorName" in value and len(f"{name}:{value.get('targetPortal', '')}") > LONGEST_INITIATOR:
-        yield invalid_value(where, name, INITIATOR_TEXT)
-
-
-@check
-def iscsi_name(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The name of a target or of an initiator."""
-    form = ISCSI.get(value[:3])
-    if form is None:
-        yield invalid_value(where, value, "must be valid format starting with iqn, eui, or naa")
-    elif form is not None and not form.fullmatch(value):
-        yield invalid_value(where, value, "must be valid format")
-
-
-@check
-def flex_options(options: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The options of a flexible volume, which are not upstream's own."""
-    for option in sorted(options):
-        if f".{option.partition('/')[0].lower()}".endswith(RESERVED):
-            yield invalid_value(f"{where}[{option}]", option, "kubernetes.io and k8s.io namespaces are reserved")
 
 
 @check_of_missing

@@ -13,7 +13,8 @@ LEFT_OUT = (
     "headers that name a request's flow schema and priority level, and the form of version 1 in the annotations in "
     "which autoscaling/v1 keeps metrics, behavior and conditions (theirs is that of version 2). "
     "CEL has no loops with two variables, no formats, versions or format strings, and what an expression may cost is "
-    "counted roughly."
+    "counted roughly. Of options for Windows, iSCSI and flexible volumes, drivers of volumes and runtime classes "
+    "only the types of most fields are checked, and the ranges of a ServiceCIDR may change."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
