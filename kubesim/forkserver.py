@@ -36,6 +36,8 @@ NICENESS = 5
 MAX_OPEN_FILES = 4096
 PR_SET_PDEATHSIG = 1
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
+CLEAR_CACHES: Callable[[], None] = getattr(sys, "_clear_internal_caches", None) or sys._clear_type_cache
+"""Else a child writes into each name that it replaces in Python's cache of attributes, and so copies its page."""
 LARGE_BYTES = 64 * 1024
 BACKLOG = 128
 log = logging.getLogger("kubesim.forkserver")
@@ -169,6 +171,7 @@ class ForkServer:
     def _fork(self, run: Callable[[], None], *, low: bool = False) -> int:
         """Run something in a process of its own."""
         gc.freeze()
+        CLEAR_CACHES()
         # A child has our handlers first, which would tell us of its signals as if they were ours.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         try:

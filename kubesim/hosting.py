@@ -18,7 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 import kubesim
-from kubesim import cluster_process, image
+from kubesim import cluster_process, image, sharing
 from kubesim.api.answers import tell
 from kubesim.cel.program import compiled
 from kubesim.clock import RealClock
@@ -85,6 +85,7 @@ def _chores(authority: CertificateAuthority, images: list[Image]) -> Iterator[ob
     """Take images of clusters, which computes what every cluster computes first; then read all modules."""
     for asked in (STANDARD, PLAIN):
         yield from image.take(asked, authority, images)
+        sharing.keep()
         yield gc.collect()
     yield from _read_modules()
 
@@ -94,6 +95,7 @@ def _read_modules() -> Iterator[object]:
     for found in pkgutil.walk_packages(kubesim.__path__, "kubesim."):
         if ELSEWHERE.isdisjoint(found.name.split(".")):
             yield import_module(found.name)
+    import_module("concurrent.futures.thread")  # asyncio.to_thread's
     yield compiled("true")  # reads the parser's package, whose command line costs every fork 0.1 s otherwise
     gc.collect()
 

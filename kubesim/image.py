@@ -82,15 +82,23 @@ class Image:
         ages = Ages(spec.name)
         birth = Birth(spec.name, {group: passed - ages.of(group) for group in {group for _, _, group in self.own}})
         new = [make(part, birth, group).encode() for part, make, group in self.own]
+        state = {name: value for name, _, value in (line.partition(b"\t") for line in self._lines(new))}
+        restart_some(state, spec.name, spec.created_at)
+        return state | {key("cluster"): orjson.dumps({"spec": spec.dump(), "secrets": Secrets.create(issuer).dump()})}
+
+    def _lines(self, new: list[bytes]) -> Iterator[bytes]:
+        """Yield line after line with ``new`` in its places: what is held for a moment stays in a fork's memory."""
         parts: list[bytes] = []
         end = 0
         for begin, after, number in zip(*[iter(self.places)] * 3, strict=True):
+            while (line := self.text.find(b"\n", end, begin)) >= 0:
+                yield b"".join((*parts, self.text[end:line]))
+                parts, end = [], line + 1
             parts += (self.text[end:begin], new[number])
             end = after
-        lines = b"".join([*parts, self.text[end:]]).split(b"\n")
-        state = {name: value for name, _, value in (line.partition(b"\t") for line in lines)}
-        restart_some(state, spec.name, spec.created_at)
-        return state | {key("cluster"): orjson.dumps({"spec": spec.dump(), "secrets": Secrets.create(issuer).dump()})}
+        first, *others = self.text[end:].split(b"\n")
+        yield b"".join((*parts, first))
+        yield from others
 
 
 def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> Iterator[None]:

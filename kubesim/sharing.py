@@ -1,7 +1,7 @@
 """Copies that have in common what is alike: a spec in all versions of an object, roles in all clusters of a process.
 
 Nothing that the store holds is ever changed, so equal parts may be one. Those that were seen last are remembered by
-their JSON; what has been forgotten is only kept twice.
+their JSON; what has been forgotten is only kept twice. What a parent has seen stays for good in all that it forks.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ PLAIN = frozenset((str, int, bool, type(None)))
 SMALL = 128
 """What is shorter as JSON is shared as a whole or not at all."""
 _seen: OrderedDict[bytes, Any] = OrderedDict()
+_kept: dict[str, Any] = {}
+"""By texts, since to find one writes nothing, not even its count of references: a fork goes on sharing it."""
 _names: dict[str, bytes] = {}
 _size = 0
 
@@ -32,6 +34,14 @@ def copy(obj: Obj) -> tuple[Obj, bytes]:
         found[name], raw = _COPIES.get(name, _part)(value)
         parts.append(_key(name) + raw)
     return found, b"{%b}" % b",".join(parts)
+
+
+def keep() -> None:
+    """Forget nothing of what was seen until now: what forks have in common with their parent costs no memory."""
+    global _size
+    _kept.update((raw.decode(), found) for raw, found in _seen.items())
+    _seen.clear()
+    _size = 0
 
 
 def _copies(values: Any) -> tuple[Any, bytes]:
@@ -47,6 +57,8 @@ def _part(value: Any) -> tuple[Any, bytes]:
     raw = orjson.dumps(value)
     if type(value) in PLAIN:
         return value, raw
+    if _kept and (found := _kept.get(raw.decode())) is not None:
+        return found, raw
     found = _seen.get(raw)
     if found is not None:
         _seen.move_to_end(raw)

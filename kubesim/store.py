@@ -48,11 +48,11 @@ class Stored(dict[str, Any]):
     memo: dict[object, Any]
 
     @classmethod
-    def seal(cls, obj: Obj) -> Stored:
-        """Copy an object and keep its JSON."""
+    def seal(cls, obj: Obj, kept: bytes = b"") -> Stored:
+        """Copy an object and keep its JSON, which may have been ``kept`` already."""
         copy, raw = sharing.copy(obj)
         stored = cls(copy)
-        stored.raw = raw
+        stored.raw = kept or raw
         stored.memo = {}
         return stored
 
@@ -294,7 +294,7 @@ class Store:
         It is told all objects, by table; what is in a table of no kind is left out.
         """
         version, raw = dump
-        objects = {name: [Stored.seal(orjson.loads(obj)) for obj in table] for name, table in raw.items()}
+        objects = {name: [Stored.seal(orjson.loads(obj), obj) for obj in table] for name, table in raw.items()}
         kinds = kinds_of(objects)
         self.resource_version = self._floor = version + RESTART_GAP
         for name in objects.keys() & kinds.keys():

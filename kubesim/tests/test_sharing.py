@@ -52,6 +52,18 @@ def test_what_was_seen_long_ago_is_forgotten(monkeypatch):
     assert copy(kept[0])[0] == kept[0]
 
 
+def test_what_a_parent_has_kept_is_never_forgotten_and_takes_no_room(monkeypatch):
+    monkeypatch.setattr(sharing, "_kept", {})
+    monkeypatch.setattr(sharing, "MOST_BYTES", 1000)
+    before = copy({"spec": {"of": "the parent"}})[0]["spec"]
+    sharing.keep()
+    for number in range(200):
+        copy({"spec": {"number": number}})
+    assert copy({"spec": {"of": "the parent"}})[0]["spec"] is before
+    assert b'{"of":"the parent"}' not in sharing._seen
+    assert [raw for raw, value in sharing._kept.items() if orjson.dumps(value).decode() != raw] == []
+
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
