@@ -29,8 +29,7 @@ def length(text: str) -> int | None:
 
 async def fallocate(process: Process) -> int:
     """Give a file space on its disk."""
-    names = {"length=": "l", "offset=": "o", "keep-size": "n", "verbose": "v"}
-    opts = await kit.options(process, "l:o:nv", names)
+    opts = await kit.options(process)
     size, offset = length(opts.get("l")), length(opts.get("o") or "0")
     if not opts.get("l") or not opts.args:
         missing = "no length argument specified" if opts.args else "no filename specified"
@@ -66,7 +65,7 @@ def _lengthen(process: Process, node: File, size: int, *, hole: bool = False) ->
 
 async def truncate(process: Process) -> int:
     """Cut or lengthen files."""
-    opts = await kit.options(process, "s:c", {"size=": "s"})
+    opts = await kit.options(process)
     wanted = kit.number(opts.get("s").lstrip("+-"))
     if wanted is None:
         await kit.usage(process, "you must specify either '--size' or '--reference'")

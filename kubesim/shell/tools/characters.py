@@ -29,19 +29,7 @@ def ranges(spec: str) -> list[tuple[int, int]] | None:
 
 async def cut(process: Process) -> int:
     """Print parts of lines."""
-    opts = await kit.options(
-        process,
-        "b:c:d:f:ns",
-        {
-            "bytes=": "b",
-            "characters=": "c",
-            "delimiter=": "d",
-            "fields=": "f",
-            "only-delimited": "s",
-            "output-delimiter=": "output",
-            "complement": "complement",
-        },
-    )
+    opts = await kit.options(process)
     kind = opts.last("bcf")
     if not kind:
         if process.busybox:
@@ -110,9 +98,7 @@ def charset(spec: str) -> list[str]:
 
 async def tr(process: Process) -> int:
     """Translate, squeeze or delete characters."""
-    opts = await kit.options(
-        process, "cCdst", {"complement": "c", "delete": "d", "squeeze-repeats": "s", "truncate-set1": "t"}, stop=True
-    )
+    opts = await kit.options(process)
     if not opts.args:
         await kit.usage(process, "missing operand")
     if len(opts.args) < 2 and not opts.any("ds"):

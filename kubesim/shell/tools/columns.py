@@ -12,12 +12,7 @@ WIDTH = 80
 
 async def column(process: Process) -> int:
     """Align words in a table, or fill the width of the screen with lines."""
-    opts = await kit.options(
-        process,
-        "ts:o:c:xN:R:n",
-        {"table": "t", "separator=": "s", "output-separator=": "o", "table-columns=": "N", "output-width=": "c"},
-        whole={"c": "invalid columns argument: '{}'"},
-    )
+    opts = await kit.options(process)
     found, status = await kit.every_line(process, opts.args)
     lines = [kit.text(line) for line in found if line.strip()]
     if "t" not in opts:

@@ -15,20 +15,7 @@ MOST_LINES = 3000
 
 async def diff(process: Process) -> int:
     """Show how two files or trees differ."""
-    opts = await kit.options(
-        process,
-        "abBcdeiNqrsTtuU:wy",
-        {
-            "unified?": "u",
-            "brief": "q",
-            "recursive": "r",
-            "ignore-case": "i",
-            "ignore-all-space": "w",
-            "new-file": "N",
-            "color?": "color",
-            "label=": "L",
-        },
-    )
+    opts = await kit.options(process)
     if len(opts.args) != 2:
         await kit.usage(
             process,
@@ -159,7 +146,7 @@ def _range(start: int, end: int) -> str:
 
 async def file(process: Process) -> int:
     """Say what files are."""
-    opts = await kit.options(process, "bkLi", {"brief": "b", "mime-type": "i"})
+    opts = await kit.options(process)
     for name in opts.args:
         node = process.view.find(name, follow="L" in opts)
         if isinstance(node, Directory):

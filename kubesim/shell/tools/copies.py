@@ -13,17 +13,13 @@ from kubesim.shell.tools.kit import missing
 
 async def cp(process: Process) -> int:
     """Copy files and trees."""
-    opts = await kit.options(
-        process,
-        "adfiLnpPrRsuvTt:",
-        {"recursive": "r", "archive": "a", "force": "f", "verbose": "v", "preserve?": "p"},
-    )
+    opts = await kit.options(process)
     return await _transfer(process, opts, move=False)
 
 
 async def mv(process: Process) -> int:
     """Move files and trees."""
-    opts = await kit.options(process, "finuvTt:", {"force": "f", "verbose": "v", "no-clobber": "n"})
+    opts = await kit.options(process)
     return await _transfer(process, opts, move=True)
 
 

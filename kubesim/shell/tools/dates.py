@@ -11,9 +11,7 @@ from kubesim.shell.tools import kit
 
 async def date(process: Process) -> int:
     """Show the time."""
-    opts = await kit.options(
-        process, "d:uR I::r:s:".replace(" ", ""), {"date=": "d", "utc": "u", "iso-8601?": "I", "rfc-3339=": "rfc"}
-    )
+    opts = await kit.options(process)
     now = process.machine.clock.now().astimezone(UTC)
     moment = now
     if "r" in opts:

@@ -17,12 +17,7 @@ SHOWN = ("overlay", "ext4", "tmpfs", "devtmpfs")
 
 async def du(process: Process) -> int:
     """Show how much space trees take."""
-    opts = await kit.options(
-        process,
-        "abcd:hkmsx",
-        {"max-depth=": "d", "summarize": "s", "human-readable": "h", "all": "a"},
-        whole={"d": "invalid maximum depth '{}'"},
-    )
+    opts = await kit.options(process)
     status = total = 0
     for name in opts.args or ["."]:
         if process.view.find(name, follow=False) is None:
@@ -58,7 +53,7 @@ async def _du(process: Process, path: str, opts: kit.Options, depth: int) -> int
 
 async def df(process: Process) -> int:
     """Show how full file systems are."""
-    opts = await kit.options(process, "hkmPTaiHx:t:", {"human-readable": "h", "print-type": "T", "inodes": "i"})
+    opts = await kit.options(process)
     files, disk = process.view.files, process.view.files.disk
     whole, full = (disk.limit, disk.look()) if disk is not None else (DISK, USED + files.used)
     rows = []

@@ -88,9 +88,7 @@ class Nano(Screen):
 
 async def editor(process: Process) -> int:
     """Edit a file on the screen; the program's name says in which manner."""
-    opts = await kit.options(
-        process, "RwlcEim:T:", {"readonly": "R"}, argv=[word for word in process.argv[1:] if not word.startswith("+")]
-    )
+    opts = await kit.options(process, argv=[word for word in process.argv[1:] if not word.startswith("+")])
     terminal = process.tty(0)
     if terminal is None or process.tty(1) is None:
         if process.name == "nano":

@@ -31,7 +31,7 @@ async def _input(process: Process, args: list[str]) -> bytes:
 
 async def base64(process: Process) -> int:
     """Encode or decode base 64."""
-    opts = await kit.options(process, "dDiw:", {"decode": "d", "wrap=": "w", "ignore-garbage": "i"})
+    opts = await kit.options(process)
     if not opts.get("w", "0").isdecimal() and not process.busybox:
         return await process.fail(f"invalid wrap size: '{opts.get('w')}'")
     data = await _input(process, opts.args)
@@ -57,7 +57,7 @@ async def base64(process: Process) -> int:
 
 async def checksum(process: Process) -> int:
     """Print or check digests; the program's name says which."""
-    opts = await kit.options(process, "bctw", {"check": "c", "quiet": "q", "status": "S"})
+    opts = await kit.options(process)
     kind = process.name.removesuffix("sum")
     status = 0
     for name in opts.args or ["-"]:
@@ -97,9 +97,7 @@ _NAMED = {0: "\\0", 7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f
 
 async def od(process: Process) -> int:
     """Dump bytes in octal and other ways."""
-    opts = await kit.options(
-        process, "A:t:cxbdN:j:vw:", whole={flag: f"invalid -{flag} argument '{{}}'" for flag in "jN"}
-    )
+    opts = await kit.options(process)
     data = (await _input(process, opts.args))[int(opts.get("j", "0")) :]
     data = data[: int(opts.get("N")) if "N" in opts else None]
     kind = "c" if "c" in opts else "o1" if "b" in opts else "x2" if "x" in opts else opts.get("t", "o2")
@@ -128,9 +126,7 @@ def _od_row(piece: bytes, kind: str) -> str:
 
 async def gzip(process: Process) -> int:
     """Compress or decompress files; the program's name says which."""
-    opts = await kit.options(
-        process, "cdfklnqrtv123456789", {"decompress": "d", "stdout": "c", "keep": "k", "force": "f"}
-    )
+    opts = await kit.options(process)
     undo = process.name in ("gunzip", "zcat") or "d" in opts
     names = opts.args or ["-"]
     status = 0
@@ -204,27 +200,7 @@ async def tar(process: Process) -> int:
     argv = list(process.argv[1:])
     if argv and not argv[0].startswith("-"):
         argv[0] = "-" + argv[0]
-    opts = await kit.options(
-        process,
-        "cxtrf:C:zvmpkPOoJjhT:X:",
-        {
-            "create": "c",
-            "extract": "x",
-            "list": "t",
-            "file=": "f",
-            "directory=": "C",
-            "gzip": "z",
-            "verbose": "v",
-            "no-same-owner": "o",
-            "no-same-permissions": "o",
-            "to-stdout": "O",
-            "strip-components=": "strip",
-            "exclude=": "exclude",
-            "numeric-owner": "o",
-            "same-permissions": "p",
-        },
-        argv=argv,
-    )
+    opts = await kit.options(process, argv=argv)
     if not opts.any("cxt"):
         if process.busybox:
             return await process.fail("one of '-txc' options must be given")

@@ -23,7 +23,7 @@ def base(path: str) -> str:
 
 async def mkdir(process: Process) -> int:
     """Make directories."""
-    opts = await kit.options(process, "m:pv", {"mode=": "m", "parents": "p", "verbose": "v"})
+    opts = await kit.options(process)
     await missing(process, opts.args, 1)
     status = 0
     for name in opts.args:
@@ -57,7 +57,7 @@ async def _make_directory(process: Process, name: str, opts: kit.Options) -> Non
 
 async def rmdir(process: Process) -> int:
     """Remove empty directories."""
-    opts = await kit.options(process, "pv", {"ignore-fail-on-non-empty": "i", "parents": "p"})
+    opts = await kit.options(process)
     await missing(process, opts.args, 1)
     status = 0
     for name in opts.args:
@@ -72,9 +72,7 @@ async def rmdir(process: Process) -> int:
 
 async def rm(process: Process) -> int:
     """Remove files and trees."""
-    opts = await kit.options(
-        process, "dfiIrRv", {"recursive": "r", "force": "f", "verbose": "v", "dir": "d", "no-preserve-root": "n"}
-    )
+    opts = await kit.options(process)
     if not opts.args and "f" not in opts:
         await missing(process, opts.args, 1)
     status = 0
@@ -117,7 +115,7 @@ async def _remove(process: Process, name: str, opts: kit.Options, depth: int) ->
 
 async def touch(process: Process) -> int:
     """Make files or set their times."""
-    opts = await kit.options(process, "acd:hmr:t:", {"no-create": "c", "date=": "d", "reference=": "r"})
+    opts = await kit.options(process)
     await missing(process, opts.args, 1)
     moment = _moment(process, opts)
     if moment is None:
@@ -162,7 +160,7 @@ def _moment(process: Process, opts: kit.Options) -> float | None:
 
 async def ln(process: Process) -> int:
     """Make links."""
-    opts = await kit.options(process, "sfnvrT", {"symbolic": "s", "force": "f", "no-dereference": "n"})
+    opts = await kit.options(process)
     if not opts.args and not process.busybox:
         await kit.usage(process, "missing file operand")
     await missing(process, opts.args, 1)
@@ -205,7 +203,7 @@ def _hard(process: Process, target: str, place: str) -> None:
 
 async def mktemp(process: Process) -> int:
     """Make a file or directory with a new name."""
-    opts = await kit.options(process, "dp:qtu", {"directory": "d", "tmpdir?": "p"})
+    opts = await kit.options(process)
     template = opts.args[0] if opts.args else "tmp.XXXXXXXXXX"
     folder = opts.get("p") or process.env.get("TMPDIR", "/tmp")  # noqa: S108
     if not opts.args or "t" in opts or "p" in opts:

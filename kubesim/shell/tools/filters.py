@@ -16,15 +16,6 @@ NO_COMMAND = (
     "iptables v1.8.7 (nf_tables): no command specified\n"
     "Try `iptables -h' or 'iptables --help' for more information.\n"
 )
-LONG = {
-    "table=": "t",
-    "list": "L",
-    "list-rules": "S",
-    "numeric": "n",
-    "verbose": "v",
-    "line-numbers": "l",
-    "wait": "w",
-}
 CHANGING = "ADIRFZNXPE"
 
 
@@ -38,7 +29,7 @@ async def _rules(process: Process) -> list[Rule] | None:
 
 async def iptables(process: Process) -> int:
     """Show rules, as options (-S) or as a table (-L)."""
-    opts = await kit.options(process, "t:L::S::nvxw::A:D:I:R:F::Z::N:X::P:E:j:s:d:p:i:o:m:g:", LONG)
+    opts = await kit.options(process)
     rules = await _rules(process)
     if rules is None or opts.any(CHANGING):
         await process.error(DENIED)
@@ -75,7 +66,7 @@ async def iptables(process: Process) -> int:
 
 async def save(process: Process) -> int:
     """Show all rules as iptables-restore takes them."""
-    opts = await kit.options(process, "ct:M:", {"table=": "t", "counters": "c"})
+    opts = await kit.options(process)
     rules, now = await _rules(process), process.machine.clock.now()
     if rules is None:
         await process.error(DENIED)

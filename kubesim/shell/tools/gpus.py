@@ -79,8 +79,7 @@ async def dcgm(process: Process) -> int:
 
 async def kernel(process: Process) -> int:
     """``dmesg``: show or follow the kernel's log."""
-    long = {"human": "H", "ctime": "T", "decode": "x", "follow": "w", "clear": "C", "level=": "l", "read-clear": "c"}
-    opts = await options(process, "HTxwCcl:kut", {**long, "kernel": "k", "userspace": "u", "notime": "t"})
+    opts = await options(process)
     log = _log(_devices(process))
     if log is None:
         return await process.fail("read kernel buffer failed: Operation not permitted")

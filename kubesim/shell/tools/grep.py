@@ -15,42 +15,6 @@ from kubesim.shell.handles import Handle
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
-LONG = {
-    "ignore-case": "i",
-    "invert-match": "v",
-    "count": "c",
-    "files-with-matches": "l",
-    "files-without-match": "L",
-    "line-number": "n",
-    "only-matching": "o",
-    "quiet": "q",
-    "silent": "q",
-    "no-messages": "s",
-    "word-regexp": "w",
-    "line-regexp": "x",
-    "recursive": "r",
-    "dereference-recursive": "R",
-    "no-filename": "h",
-    "with-filename": "H",
-    "extended-regexp": "E",
-    "fixed-strings": "F",
-    "perl-regexp": "P",
-    "regexp=": "e",
-    "file=": "f",
-    "basic-regexp": "G",
-    "after-context=": "A",
-    "before-context=": "B",
-    "context=": "C",
-    "max-count=": "m",
-    "text": "a",
-    "color?": "color",
-    "colour?": "color",
-    "include=": "include",
-    "exclude=": "exclude",
-    "exclude-dir=": "exdir",
-    "line-buffered": "u",
-    "null": "Z",
-}
 COLOUR = "\x1b[01;31m\x1b[K{}\x1b[m\x1b[K"
 Finder = Callable[[str], Iterator[tuple[int, int]]]
 
@@ -65,7 +29,7 @@ class _State:
 
 async def grep(process: Process) -> int:
     """Print lines that match."""
-    opts = await kit.options(process, "EFGPe:f:ivwxcLlm:oqsHhnabrRA:B:C:uzZyIUT", LONG, numbers="C")
+    opts = await kit.options(process)
     sources = await _sources(process, opts)
     finder = await _finder(process, opts, sources)
     names = opts.args or (["."] if opts.any("rR") else ["-"])

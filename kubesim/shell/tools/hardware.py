@@ -39,7 +39,7 @@ async def lsmod(process: Process) -> int:
 
 async def modinfo(process: Process) -> int:
     """Tell of a module."""
-    opts = await kit.options(process, "F:nadlp", {"field=": "F"})
+    opts = await kit.options(process)
     if not opts.args:
         return await process.fail("ERROR: missing module or filename.")
     status = 0
@@ -80,7 +80,7 @@ def hash_of(text: str) -> int:
 
 async def lspci(process: Process) -> int:
     """Show the devices on the bus."""
-    opts = await kit.options(process, "nvkDs:d:tmbxqi:")
+    opts = await kit.options(process)
     await kit.no_operands(process, opts.args, "Usage: lspci [<switches>]")
     numbers = min(sum(flag == "n" for flag, _ in opts.given), 2)
     for each in bus(board_of(process.machine)):
@@ -138,7 +138,7 @@ def _gpu_details(gpu: Device, verbosity: int) -> list[str]:
 
 async def lsblk(process: Process) -> int:
     """Show the disks."""
-    opts = await kit.options(process, "fo:nadpJbl", {"fs": "f", "output=": "o"})
+    opts = await kit.options(process)
     await kit.no_operands(process, [each for each in opts.args if "sda" not in each], "{}: not a block device", 32)
     disk = process.view.files.disk
     whole = disk.limit if disk is not None else disks.DISK

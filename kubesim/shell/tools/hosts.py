@@ -63,13 +63,11 @@ async def _enter(process: Process, files: Files, argv: list[str]) -> int:
 
 
 NAMESPACES = {"m": "mnt", "u": "uts", "i": "ipc", "n": "net", "p": "pid", "C": "cgroup", "U": "user", "T": "time"}
-LONG = {"mount?": "m", "uts?": "u", "ipc?": "i", "net?": "n", "pid?": "p", "cgroup?": "C", "user?": "U", "time?": "T"}
 
 
 async def nsenter(process: Process) -> int:
     """Run a command in the namespaces of another process: those of the node's first are the node's own."""
-    long = {**LONG, "target=": "t", "all": "a", "root?": "r", "wd?": "w", "no-fork": "F"}
-    opts = await kit.options(process, "t:am::u::i::n::p::C::U::T::r::w::FS:G:", long, stop=True)
+    opts = await kit.options(process)
     target, wanted = opts.get("t"), [flag for flag in NAMESPACES if flag in opts or "a" in opts]
     if not target.isdecimal():
         every = "no target PID specified for --all"

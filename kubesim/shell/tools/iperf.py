@@ -78,16 +78,7 @@ def _row(begin: float, end: float, gbits: float) -> str:
 
 async def iperf3(process: Process) -> int:
     """Measure as a client, or be measured as a server."""
-    long = {
-        "server": "s",
-        "client=": "c",
-        "port=": "p",
-        "time=": "t",
-        "parallel=": "P",
-        "one-off": "1",
-        "reverse": "R",
-    }
-    opts = await kit.options(process, "sc:p:t:P:i:1RDVuJ4b:", {**long, "interval=": "i", "version": "v"})
+    opts = await kit.options(process)
     port = int(kit.decimal(opts.get("p"), PORT))
     if "s" in opts:
         return await _serve(process, port)

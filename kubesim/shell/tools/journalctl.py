@@ -21,11 +21,6 @@ from kubesim.shell.tools.kit import Options, no_operands, options
 FOLLOW_S = 1.0
 FEW, MANY = 10, 1000
 """How many lines come before those that are followed, and how many -e and -n without a number show."""
-LONG = {
-    "dmesg": "k", "follow": "f", "lines=": "n", "grep=": "g", "no-pager": "N", "boot": "b", "reverse": "r",
-    "quiet": "q", "output=": "o", "since=": "S", "until=": "U", "priority=": "p", "unit=": "u", "identifier=": "t",
-    "catalog": "x", "pager-end": "e", "all": "a", "utc": "z", "disk-usage": "D", "no-hostname": "H",
-}  # fmt: skip
 SPANS = {"s": 1, "sec": 1, "second": 1, "m": 60, "min": 60, "minute": 60, "h": 3600, "hr": 3600, "hour": 3600,
          "d": 86400, "day": 86400, "w": 604800, "week": 604800}  # fmt: skip
 LONGEST_S = 10**9
@@ -58,7 +53,7 @@ class Wanted:
 
 async def journalctl(process: Process) -> int:
     """Show the journal: the kernel's part (``-k``), that of units (``-u``), or with the node's root all of it."""
-    opts = await options(process, "kfn:g:b::rqo:S:U:p:u:t:xeaH", LONG)
+    opts = await options(process)
     await no_operands(
         process, [each for each in opts.args if "=" not in each], "Failed to add match '{}': Invalid argument"
     )

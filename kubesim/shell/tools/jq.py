@@ -105,7 +105,7 @@ async def jq(process: Process) -> int:
     """Run a filter over JSON, or over YAML as yq."""
     variables: dict[str, Any] = {}
     yq = process.name == "yq"
-    opts = await kit.options(
+    opts = await kit.parsed(
         process, FLAGS + ("yPp:o:" if yq else ""), LONG, argv=await _arguments(process, variables)
     )
     if "V" in opts:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
 
+from kubesim import data as tables
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.files import File
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
@@ -76,7 +79,18 @@ class Options:
         return next((name for name, _ in reversed(self.given) if name in flags and name), "")
 
 
-async def options(
+async def options(process: Process, *, argv: list[str] | None = None) -> Options:
+    """Read a command line by what ``options.yaml`` knows of the program. A wrong option ends it."""
+    return await parsed(process, argv=argv, **_known()[process.program.tool])
+
+
+@cache
+def _known() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = tables.read(Path(__file__).with_name("options.yaml"))
+    return found
+
+
+async def parsed(
     process: Process,
     short: str,
     long: Mapping[str, str] | None = None,
@@ -86,7 +100,7 @@ async def options(
     numbers: str = "",
     whole: Mapping[str, str] | None = None,
 ) -> Options:
-    """Read a command line. ``short`` is getopt's; ``long`` maps names to flags, with ``=`` for those with a value.
+    """Read a command line: ``short`` options as getopt has them, ``long`` names with their flags, ``=`` for a value.
 
     ``stop`` ends the options at the first other word; ``numbers`` is the flag that ``-5`` stands for; ``whole`` names
     the flags whose values are whole numbers, with what is said of one that is none. A wrong option ends the program.

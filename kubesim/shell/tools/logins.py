@@ -14,8 +14,7 @@ def _booted(process: Process) -> datetime:
 
 async def who(process: Process) -> int:
     """Show the last boot (``-b``) and the run level (``-r``)."""
-    long = {"all": "a", "boot": "b", "runlevel": "r", "heading": "H", "count": "q"}
-    opts = await kit.options(process, "abdHlmpqrstTuw", long)
+    opts = await kit.options(process)
     await kit.no_operands(process, opts.args[2:])
     at = f"{_booted(process):%Y-%m-%d %H:%M}"
     if "H" in opts:
@@ -31,7 +30,7 @@ async def who(process: Process) -> int:
 
 async def last(process: Process) -> int:
     """Show the boots that are on record: the one of now."""
-    opts = await kit.options(process, "adf:FiRn:p:s:t:wx", numbers="n")
+    opts = await kit.options(process)
     booted = _booted(process)
     if not opts.args or "reboot" in opts.args:
         shown = f"{process.machine.kernel[:16]:<16} {booted:%a %b %e %H:%M}"

@@ -68,26 +68,7 @@ def human(count: float) -> str:
 
 async def ls(process: Process) -> int:
     """List directories and files."""
-    opts = await kit.options(
-        process,
-        "aAbBcCdfFgGhHiklLmnNopqQrRsStT:uUvw:xXZ1",
-        {
-            "all": "a",
-            "almost-all": "A",
-            "directory": "d",
-            "human-readable": "h",
-            "recursive": "R",
-            "reverse": "r",
-            "inode": "i",
-            "color?": "color",
-            "full-time": "full",
-            "classify": "F",
-            "sort=": "sort",
-            "time=": "time",
-            "group-directories-first": "first",
-            "numeric-uid-gid": "n",
-        },
-    )
+    opts = await kit.options(process)
     status = 0
     files: list[Entry] = []
     folders: list[Entry] = []
@@ -267,7 +248,7 @@ def _below(node: Node) -> int:
 
 async def stat(process: Process) -> int:
     """Show what the kernel knows of files."""
-    opts = await kit.options(process, "c:fLt", {"format=": "c", "printf=": "printf", "dereference": "L"})
+    opts = await kit.options(process)
     if not opts.args:
         await kit.usage(process, "missing operand")
     status = 0

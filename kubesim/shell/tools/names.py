@@ -163,7 +163,7 @@ async def _busybox(process: Process, name: str, kind: str, server: str) -> int:
 
 async def host(process: Process) -> int:
     """Look a name up."""
-    opts = await kit.options(process, "t:avW:", {})
+    opts = await kit.options(process)
     if not opts.args:
         return 1
     name, kind = opts.args[0], opts.get("t").upper()

@@ -158,7 +158,7 @@ async def _parse(process: Process) -> Call:
             await process.error(f"{process.argv[0]}: {why}\n")
             await process.write(f"invalid option '?'\n{USAGE.format(process.name)}")
             raise Leave(1)
-    opts = await kit.options(process, "".join(f if f == "h" else f"{f}:" for f in LONG.values()), LONG)
+    opts = await kit.parsed(process, "".join(f if f == "h" else f"{f}:" for f in LONG.values()), LONG)
     if "h" in opts:
         await process.write(USAGE.format(process.name))
         raise Leave(0)

@@ -15,7 +15,7 @@ from kubesim.shell.tools import kit
 
 async def nc(process: Process) -> int:
     """Open a connection and pass bytes both ways."""
-    opts = await kit.options(process, "zvw:lnup:Nq:i:", {"zero": "z"})
+    opts = await kit.options(process)
     if "l" in opts:
         return await _listen(process, opts)
     if len(opts.args) < 2 or not opts.args[1].isdecimal():

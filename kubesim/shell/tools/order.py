@@ -112,30 +112,7 @@ def _turned(value: Any, *, reverse: bool) -> Any:
 
 async def sort(process: Process) -> int:
     """Sort lines."""
-    opts = await kit.options(
-        process,
-        "bcCdfghik:mMnro:suS:t:T:uVz",
-        {
-            "key=": "k",
-            "field-separator=": "t",
-            "unique": "u",
-            "reverse": "r",
-            "numeric-sort": "n",
-            "output=": "o",
-            "human-numeric-sort": "h",
-            "version-sort": "V",
-            "ignore-case": "f",
-            "stable": "s",
-            "check": "c",
-            "buffer-size=": "S",
-            "parallel=": "parallel",
-            "general-numeric-sort": "g",
-            "month-sort": "M",
-            "dictionary-order": "d",
-            "ignore-leading-blanks": "b",
-            "zero-terminated": "z",
-        },
-    )
+    opts = await kit.options(process)
     await refusals.of_sort(process, opts)
     lines, status = await kit.every_line(process, opts.args)
     if status:
@@ -191,21 +168,9 @@ async def _check(process: Process, rows: list[Any], opts: kit.Options) -> int:
     return 0
 
 
-SKIPPED = {
-    "f": "{}: invalid number of fields to skip",
-    "s": "{}: invalid number of bytes to skip",
-    "w": "{}: invalid number of bytes to compare",
-}
-
-
 async def uniq(process: Process) -> int:
     """Drop lines that repeat the one before."""
-    opts = await kit.options(
-        process,
-        "cdDuif:s:w:",
-        {"count": "c", "repeated": "d", "unique": "u", "ignore-case": "i", "skip-fields=": "f"},
-        whole=SKIPPED,
-    )
+    opts = await kit.options(process)
     lines, status = await kit.every_line(process, opts.args[:1])
     groups: list[tuple[int, str]] = []
     before = None
@@ -236,13 +201,7 @@ def _uniq_key(line: str, opts: kit.Options) -> str:
 
 async def seq(process: Process) -> int:
     """Print numbers."""
-    opts = await kit.options(
-        process,
-        "ws:f:",
-        {"equal-width": "w", "separator=": "s", "format=": "f"},
-        stop=True,
-        argv=_guard(process.argv[1:]),
-    )
+    opts = await kit.options(process, argv=_guard(process.argv[1:]))
     words = [word.removeprefix("\0") for word in opts.args]
     await refusals.of_seq(process, opts, words)
     if not words:

@@ -16,7 +16,7 @@ async def less(process: Process) -> int:
     terminal = process.tty(1)
     if terminal is None:
         return await cat(process)
-    opts = await kit.options(process, "NSRFXeEirn", {"no-init": "X"})
+    opts = await kit.options(process)
     handle = await kit.opened(process, opts.args[0]) if opts.args else process.fds[0]
     if handle is None:
         return 1

@@ -13,7 +13,7 @@ from kubesim.shell.tools import kit
 
 async def basename(process: Process) -> int:
     """Print the last part of a path."""
-    opts = await kit.options(process, "as:z", stop=True)
+    opts = await kit.options(process)
     if not opts.args:
         await kit.usage(process, "missing operand")
     names = opts.args if opts.any("as") else opts.args[:1]
@@ -36,7 +36,7 @@ async def dirname(process: Process) -> int:
 
 async def realpath(process: Process) -> int:
     """Print the path without links."""
-    opts = await kit.options(process, "emsqzLP", {"relative-to=": "rel"})
+    opts = await kit.options(process)
     status = 0
     for name in opts.args:
         try:
@@ -54,7 +54,7 @@ async def realpath(process: Process) -> int:
 
 async def readlink(process: Process) -> int:
     """Print where a link leads."""
-    opts = await kit.options(process, "fenmqsvz", {"canonicalize": "f"})
+    opts = await kit.options(process)
     if not opts.args:
         await kit.usage(process, "missing operand")
     status = 0

@@ -51,7 +51,7 @@ def _apply(mode: int, who: str, op: str, letters: str, folder: bool, umask: int)
 async def chmod(process: Process) -> int:
     """Change permissions."""
     argv = [re.sub(r"^-(?=[rwxst]+$)", "\0-", word) for word in process.argv[1:]]
-    opts = await kit.options(process, "Rfvc", {"recursive": "R", "verbose": "v", "reference=": "r"}, argv=argv)
+    opts = await kit.options(process, argv=argv)
     args = [word.removeprefix("\0") for word in opts.args]
     if len(args) < 2:
         await kit.usage(process, f"missing operand after '{args[0]}'" if args else "missing operand")
@@ -88,7 +88,7 @@ async def _chmod(process: Process, name: str, spec: str, *, recursive: bool) -> 
 
 async def chown(process: Process) -> int:
     """Change owners, or with chgrp groups."""
-    opts = await kit.options(process, "Rfhv", {"recursive": "R"})
+    opts = await kit.options(process)
     if len(opts.args) < 2:
         await kit.usage(process, f"missing operand after '{opts.args[0]}'" if opts.args else "missing operand")
     spec, *names = opts.args

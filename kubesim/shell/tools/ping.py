@@ -19,7 +19,7 @@ UNKNOWN = "Name or service not known"
 
 async def ping(process: Process) -> int:
     """Send echo requests and tell of the answers."""
-    opts = await kit.options(process, "c:W:w:i:qnI:s:t:M:p:l:DOvAfbRUL46", whole={"c": "invalid argument: '{}'"})
+    opts = await kit.options(process)
     if len(opts.args) != 1:
         if process.busybox:
             await kit.usage(process, "")
@@ -98,7 +98,7 @@ class _Echo:
 
 async def traceroute(process: Process) -> int:
     """Tell over which routers the way to a host leads."""
-    opts = await kit.options(process, "nm:w:q:ITUp:f:46", {"max-hops=": "m", "icmp": "I", "tcp": "T"})
+    opts = await kit.options(process)
     if not opts.args:
         await process.error('Specify "host" missing argument.\n')
         return 2
@@ -126,8 +126,7 @@ async def traceroute(process: Process) -> int:
 
 async def mtr(process: Process) -> int:
     """Report the routers on the way to a host, and how many answers of each got lost."""
-    long = {"report": "r", "report-wide": "w", "report-cycles=": "c", "no-dns": "n", "tcp": "T", "udp": "u"}
-    opts = await kit.options(process, "rwnbc:i:TuP:m:46z", long)
+    opts = await kit.options(process)
     if not opts.args:
         await process.error("mtr: usage error: hostname missing\n")
         return 1

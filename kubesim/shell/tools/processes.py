@@ -313,7 +313,7 @@ async def pgrep(process: Process) -> int:
     name = "TERM"
     if process.name == "pkill" and args and re.fullmatch(r"-(\d+|[A-Z]+)", args[0]):
         name = NAMES.get(number(args.pop(0)[1:]) or 15, "TERM")
-    opts = await kit.options(process, "acflnoxu:P:v", {"full": "f", "list-name": "l", "exact": "x"}, argv=args)
+    opts = await kit.options(process, argv=args)
     if not opts.args:
         await kit.usage(process, "no matching criteria specified")
     try:

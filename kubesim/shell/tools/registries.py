@@ -108,7 +108,7 @@ def _crane_error(error: PullError, reference: Reference) -> str:
 
 async def crane(process: Process) -> int:
     """Ask registries as crane does."""
-    opts = await kit.options(process, "v", {"platform=": "p", "insecure": "i", "verbose": "v", "full-ref": "f"})
+    opts = await kit.options(process)
     if not opts.args:
         await process.write(CRANE_HELP)
         return 0
@@ -201,12 +201,7 @@ async def _list(process: Process, text: str) -> int:
 
 async def skopeo(process: Process) -> int:
     """Ask registries as skopeo does."""
-    long = {
-        **{"raw": "r", "config": "c", "override-arch=": "a", "override-os=": "o", "no-tags": "n", "format=": "f"},
-        **{"tls-verify=": "t", "creds=": "C", "no-creds": "N", "retry-times=": "R", "version": "v"},
-        "override-variant=": "V",
-    }
-    opts = await kit.options(process, "nv", long)
+    opts = await kit.options(process)
     if "v" in opts:
         await process.write("skopeo version 1.18.0\n")
         return 0

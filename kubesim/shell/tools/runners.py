@@ -42,9 +42,7 @@ async def sleep(process: Process) -> int:
 
 async def timeout(process: Process) -> int:
     """Run a program for a limited time."""
-    opts = await kit.options(
-        process, "k:s:v", {"signal=": "s", "kill-after=": "k", "preserve-status": "p", "foreground": "f"}, stop=True
-    )
+    opts = await kit.options(process)
     if len(opts.args) < 2 and not process.busybox:
         await process.error(f"Try '{process.name} --help' for more information.\n")
         return 125
@@ -82,7 +80,7 @@ async def timeout(process: Process) -> int:
 
 async def env(process: Process) -> int:
     """Show the environment or run a program in another."""
-    opts = await kit.options(process, "iu:0C:", {"ignore-environment": "i", "unset=": "u", "chdir=": "C"}, stop=True)
+    opts = await kit.options(process)
     found = {} if "i" in opts else {name: text for name, text in process.env.items() if name not in opts.all("u")}
     args = opts.args
     while args and "=" in args[0]:

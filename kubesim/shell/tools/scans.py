@@ -46,9 +46,8 @@ async def _state(process: Process, address: str, port: int) -> str:
 
 async def nmap(process: Process) -> int:
     """Scan hosts."""
-    long = {"open": "open", "top-ports=": "top", "reason": "reason", "max-retries=": "r", "host-timeout=": "h"}
     words = [word for word in process.argv[1:] if not (word[:2] in ("-T", "-P", "-s") and len(word) == 3)]
-    opts = await kit.options(process, "p:nRFvVA46", long, argv=words)
+    opts = await kit.options(process, argv=words)
     if "V" in opts:
         await process.write(f"Nmap version {VERSION.removeprefix('Nmap ')}\n")
         return 0

@@ -23,7 +23,7 @@ def sysctl(own: Mapping[str, str]) -> Tool:
     """Return ``sysctl``, which reads the kernel's parameters; ``own`` are those that a pod has set."""
 
     async def run(process: Process) -> int:
-        opts = await kit.options(process, "naAewp::", {"all": "a", "values": "n", "write": "w", "ignore": "e"})
+        opts = await kit.parsed(process, "naAewp::", {"all": "a", "values": "n", "write": "w", "ignore": "e"})
         values = {"hostname": process.machine.hostname, "kernel": process.machine.kernel}
         known = {**{name: text.format(**values) for name, text in settings("sysctl").items()}, **own}
         names = sorted(known) if opts.any("aA") else [word.replace("/", ".") for word in opts.args]
@@ -45,7 +45,7 @@ def sysctl(own: Mapping[str, str]) -> Tool:
 async def dpkg(process: Process) -> int:
     """Show what is installed (``-l``), of a node."""
     side = host_of(process)
-    opts = await kit.options(process, "lsLSW", {"list": "l", "status": "s"})
+    opts = await kit.options(process)
     found: dict[str, str] = dict(settings("packages")) if side is not None else {}
     if side is not None and side.devices.board.devices:
         found |= {name: text.format(driver=driver().version) for name, text in settings("driver").items()}
@@ -86,7 +86,7 @@ async def findmnt(process: Process) -> int:
 
 async def pstree(process: Process) -> int:
     """Show processes below their parents."""
-    opts = await kit.options(process, "paAlnshTuUcg")
+    opts = await kit.options(process)
     every = seen(process)
     roots = [each for each in every.values() if each.parent not in every]
     await kit.no_operands(process, [each for each in opts.args if not each.isdecimal()], "No such user name: {}")

@@ -54,9 +54,7 @@ class Stream:
 
 async def ssh(process: Process) -> int:
     """Run a command, or a shell, on another machine."""
-    opts = await kit.options(
-        process, "46AaCfGgKkMNnqsTtVvXxYyB:b:c:D:E:e:F:I:i:J:L:l:m:O:o:P:p:Q:R:S:W:w:", stop=True
-    )
+    opts = await kit.options(process)
     if "V" in opts:
         await process.error(VERSION)
         return 0
@@ -195,7 +193,7 @@ async def _session(process: Process, server: SshServer, at: tuple[str, str, str]
 
 async def sshd(process: Process) -> int:
     """Let in who has a key, until told to stop."""
-    opts = await kit.options(process, "46DdeGiqTtVC:c:E:f:g:h:k:o:p:u:")
+    opts = await kit.options(process)
     if "V" in opts:
         await process.error(VERSION)
         return 0

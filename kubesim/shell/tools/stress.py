@@ -10,13 +10,9 @@ FOREVER_S = 1e9
 VM_BYTES = 256 << 20
 """What one worker fills unless it is told."""
 NG_DEFAULT_S = 86_400.0
-LONG = {
-    "cpu": "c", "io": "i", "vm": "m", "hdd": "d", "vm-bytes": "B", "vm-hang": "H", "vm-stride": "S", "timeout": "t",
-    "verbose": "v", "quiet": "q", "vm-keep": "k", "hdd-bytes": "D", "backoff": "b", "dry-run": "n",
-    "metrics-brief": "M",
-}  # fmt: skip
+HOGS = {"cpu": "c", "io": "i", "vm": "m", "hdd": "d"}
+"""Kinds of workers, with the options that tell how many."""
 USAGE = "`stress' imposes certain types of compute stress on your system\n\nUsage: stress [OPTION [ARG]] ...\n"
-VALUED = "cimdBHStDb"
 SUFFIXES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 1000, "M": 1000**2, "G": 1000**3}
 
 
@@ -24,11 +20,9 @@ async def stress(process: Process) -> int:
     """Run workers until the time is over or memory is full."""
     if any(word == "-cpus" or word.startswith("-mem-") for word in process.argv):
         return await _example(process)
-    spec = "".join(f"{flag}:" if flag in VALUED else flag for flag in dict.fromkeys(LONG.values()))
-    names = {f"{name}=" if flag in VALUED else name: flag for name, flag in LONG.items()}
-    opts = await kit.options(process, spec, names)
+    opts = await kit.options(process)
     await kit.no_operands(process, opts.args, f"FAIL: [{process.pid}] (244) unrecognized option: {{}}")
-    counts = {name: kit.number(opts.get(flag) or "0") or 0 for name, flag in zip(LONG, "cimd", strict=False)}
+    counts = {name: kit.number(opts.get(flag) or "0") or 0 for name, flag in HOGS.items()}
     if not any(counts.values()):
         await process.write(USAGE)
         return 0

@@ -16,7 +16,7 @@ UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 async def id_(process: Process) -> int:
     """Show who runs this."""
-    opts = await kit.options(process, "ugGnr", {"user": "u", "group": "g", "name": "n"})
+    opts = await kit.options(process)
     view = process.view
     uid, gid = view.uid, view.gid
     if opts.args:
@@ -63,7 +63,7 @@ async def hostname(process: Process) -> int:
 
 async def uname(process: Process) -> int:
     """Show what system this is; all nodes are amd64."""
-    opts = await kit.options(process, "asnrvmpio", {"all": "a", "machine": "m", "kernel-release": "r"})
+    opts = await kit.options(process)
     await kit.no_operands(process, opts.args)
     words = {
         "s": "Linux",
@@ -93,7 +93,7 @@ async def nproc(process: Process) -> int:
 
 async def free(process: Process) -> int:
     """Show memory."""
-    opts = await kit.options(process, "bkmghtws:", {"human": "h", "mega": "m", "giga": "g"})
+    opts = await kit.options(process)
     await kit.no_operands(process, opts.args, "unrecognized argument '{}'\n\nUsage:\n free [options]")
     vitals = process.machine.vitals()
     cache = vitals.cached + BUFFERS

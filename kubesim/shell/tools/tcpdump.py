@@ -62,7 +62,7 @@ def _line(process: Process, packet: Packet, every: bool) -> str:
 
 async def tcpdump(process: Process) -> int:
     """Show packets until so many have come (``-c``), or somebody interrupts it."""
-    opts = await kit.options(process, "i:nc:vqteAXxs:lUpw:r:S#DEG:C:W:")
+    opts = await kit.options(process)
     device, wires = opts.get("i") or "eth0", [each.name for each in process.machine.wires().wires]
     if device not in (*wires, "any"):
         await process.error(f"tcpdump: {device}: No such device exists\n(No such device exists)\n")

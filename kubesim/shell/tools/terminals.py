@@ -13,7 +13,7 @@ from kubesim.shell.tools.xargs import run
 
 async def watch(process: Process) -> int:
     """Run a program every few seconds and show its output."""
-    opts = await kit.options(process, "n:dtebgx", {"interval=": "n", "no-title": "t", "differences?": "d"}, stop=True)
+    opts = await kit.options(process)
     if not opts.args:
         await kit.usage(process, "missing command")
     every = max(seconds(opts.get("n", "2")) or 2.0, 0.1)

@@ -15,9 +15,7 @@ FOLLOW_S = 1.0
 
 async def cat(process: Process) -> int:
     """Copy files to standard output, numbered or made visible on request."""
-    opts = await kit.options(
-        process, "AbeEnstTuv", {"number": "n", "show-all": "A", "show-ends": "E", "show-tabs": "T"}
-    )
+    opts = await kit.options(process)
     plain = not opts.given or all(flag in "u" for flag, _ in opts.given)
     status, number = 0, 0
     for name in opts.args or ["-"]:
@@ -75,7 +73,7 @@ def _shown(byte: int, *, tabs: bool) -> bytes:
 
 async def head(process: Process) -> int:
     """Print the beginning of files."""
-    opts = await kit.options(process, "n:c:qvz", {"lines=": "n", "bytes=": "c", "quiet": "q"}, numbers="n")
+    opts = await kit.options(process)
     flag = "c" if "c" in opts else "n"
     word = opts.get(flag, "10")
     count = await _amount(process, word.lstrip("-"), flag)
@@ -136,9 +134,7 @@ async def _all_but(process: Process, handle: Handle, count: int, flag: str) -> N
 
 async def tail(process: Process) -> int:
     """Print the end of files and, on request, what is appended to them."""
-    opts = await kit.options(
-        process, "n:c:fFqvs:", {"lines=": "n", "bytes=": "c", "follow?": "f", "quiet": "q", "retry": "F"}, numbers="n"
-    )
+    opts = await kit.options(process)
     if "s" in opts and not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", opts.get("s")):
         return await process.fail(f"invalid number of seconds: '{opts.get('s')}'")
     flag = "c" if "c" in opts else "n"
@@ -192,7 +188,7 @@ async def _follow(process: Process, ends: list[tuple[str, int]], every: float, *
 
 async def wc(process: Process) -> int:
     """Count lines, words and bytes."""
-    opts = await kit.options(process, "lwcmL", {"lines": "l", "words": "w", "bytes": "c", "chars": "m"})
+    opts = await kit.options(process)
     flags = [flag for flag in "lwmcL" if flag in opts] or ["l", "w", "c"]
     rows: list[tuple[dict[str, int], str]] = []
     status = 0
@@ -236,7 +232,7 @@ def _wc_line(
 
 async def tee(process: Process) -> int:
     """Copy standard input to files and on."""
-    opts = await kit.options(process, "ai", {"append": "a"})
+    opts = await kit.options(process)
     handles = []
     status = 0
     for name in opts.args:

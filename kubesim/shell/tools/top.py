@@ -17,7 +17,7 @@ from kubesim.shell.vitals import BUFFERS, SHARED
 
 async def top(process: Process) -> int:
     """Show the processes until ``q``, Ctrl-C or the number of rounds that was asked for."""
-    opts = await kit.options(process, "bn:d:p:cHiu:o:", {"batch": "b", "iterations=": "n", "delay=": "d"})
+    opts = await kit.options(process)
     terminal = None if "b" in opts else process.tty(1)
     if "b" not in opts and terminal is None and not process.busybox:
         return await process.fail("failed tty get")

@@ -57,7 +57,7 @@ async def lsof(process: Process) -> int:
 
 async def fuser(process: Process) -> int:
     """Tell which processes use files."""
-    opts = await kit.options(process, "vkamnsiu", {"verbose": "v", "kill": "k"})
+    opts = await kit.options(process)
     known, status = seen(process), 1
     if not opts.args:
         await process.error("No process specification given\n")

@@ -67,55 +67,7 @@ def _port(url: str) -> tuple[str, int]:
 
 async def curl(process: Process) -> int:
     """Transfer a URL."""
-    opts = await kit.options(
-        process,
-        "X:H:d:o:Oskviw:m:fLIu:A:G:gS#T:F:b:c:e:x:NnqV46".replace("G:", "G"),
-        {
-            "request=": "X",
-            "header=": "H",
-            "data=": "d",
-            "data-raw=": "d",
-            "data-binary=": "d",
-            "output=": "o",
-            "silent": "s",
-            "insecure": "k",
-            "verbose": "v",
-            "include": "i",
-            "write-out=": "w",
-            "max-time=": "m",
-            "connect-timeout=": "m",
-            "fail": "f",
-            "location": "L",
-            "head": "I",
-            "user=": "u",
-            "user-agent=": "A",
-            "show-error": "S",
-            "remote-name": "O",
-            "cacert=": "ca",
-            "cert=": "ca",
-            "key=": "ca",
-            "get": "G",
-            "compressed": "z",
-            "retry=": "retry",
-            "json=": "json",
-            "url=": "url",
-            "data-urlencode=": "de",
-            "fail-with-body": "f",
-            "version": "V",
-            "no-buffer": "N",
-            "resolve=": "resolve",
-            "connect-to=": "connect-to",
-            "http1.1": "0",
-            "http2": "0",
-            "noproxy=": "noproxy",
-            "proxy=": "x",
-            "max-redirs=": "redirs",
-            "retry-delay=": "delay",
-            "tlsv1.2": "0",
-            "ipv4": "4",
-            "progress-bar": "#",
-        },
-    )
+    opts = await kit.options(process)
     if "V" in opts:
         await process.write("curl 7.88.1 (x86_64-pc-linux-gnu) libcurl/7.88.1 OpenSSL/3.0.15 zlib/1.2.13\n")
         return 0
@@ -305,21 +257,7 @@ def _reason(code: int) -> str:
 
 async def wget(process: Process) -> int:
     """Download a URL."""
-    opts = await kit.options(
-        process,
-        "qO:T:t:ScP:UY:",
-        {
-            "output-document=": "O",
-            "quiet": "q",
-            "timeout=": "T",
-            "spider": "spider",
-            "tries=": "t",
-            "post-data=": "d",
-            "header=": "H",
-            "no-check-certificate": "k",
-            "server-response": "S",
-        },
-    )
+    opts = await kit.options(process)
     if not opts.args:
         await kit.usage(process, "missing URL")
     url = opts.args[0] if "://" in opts.args[0] else f"http://{opts.args[0]}"

@@ -32,7 +32,7 @@ async def run(process: Process, argv: list[str], stdin: bytes | None = None) -> 
 
 async def xargs(process: Process) -> int:
     """Run programs with words of standard input as arguments."""
-    opts = await kit.options(
+    opts = await kit.parsed(
         process,
         "0a:d:E:I:i::L:n:P:prs:tx",
         {

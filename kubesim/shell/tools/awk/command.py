@@ -170,7 +170,7 @@ class Runner(Functions):
 
 async def awk(process: Process) -> int:
     """Run an awk program."""
-    opts = await kit.options(process, "F:v:f:W:", {"version": "V"}, stop=True)
+    opts = await kit.options(process)
     pieces = []
     for name in opts.all("f"):
         handle = await kit.opened(process, name)

@@ -12,19 +12,7 @@ from kubesim.shell.tools.sed.parse import Command, Parser, SedError
 
 async def sed(process: Process) -> int:
     """Edit lines by a script."""
-    opts = await kit.options(
-        process,
-        "ne:f:i::Erszul:",
-        {
-            "quiet": "n",
-            "silent": "n",
-            "expression=": "e",
-            "file=": "f",
-            "in-place?": "i",
-            "regexp-extended": "E",
-            "separate": "s",
-        },
-    )
+    opts = await kit.options(process)
     script = await _script(process, opts)
     try:
         commands = Parser(script, extended=opts.any("Er")).parse()
