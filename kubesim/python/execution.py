@@ -84,6 +84,7 @@ class Execution:
         except Over as over:
             return over.status
         finally:
+            devices.close(self.process)
             self._over = True
             self._rest()
             self._answered.release()

@@ -1,0 +1,133 @@
+"""Arrays as numpy (array2string) and torch (_tensor_str.py) print them."""
+
+import math
+
+from _arrays import brain, half, is_float, single
+
+EDGE, MAX_PRINTED = 3, 1000
+
+
+def shortest(value, dtype):
+    """Return the shortest digits that a number of so many bits is read back from."""
+    fit = {"float32": single, "float16": half, "bfloat16": brain}.get(dtype, float)
+    texts = (float.__format__(value, f".{count}g") for count in range(1, 10)) if fit is not float else ()
+    found = next((text for text in texts if math.isfinite(value) and fit(float(text)) == value), value)
+    return float.__repr__(float(found))
+
+
+def scientific(value, dtype):
+    digits, _, exponent = f"{float(shortest(value, dtype)):.8e}".partition("e")
+    return f"{digits.rstrip('0')}", f"e{exponent}"
+
+
+def numpy_words(values, dtype, *, alone=False, precision=8):
+    if dtype == "bool":
+        return [str(bool(value)).rjust(5 if not alone else 0) for value in values]
+    if not is_float(dtype):
+        words = [repr(value) if dtype in ("str", "object") else str(value) for value in values]
+        return words if dtype in ("str", "object") else justified(words)
+    sizes = [abs(value) for value in values if math.isfinite(value) and value]
+    if sizes and (max(sizes) >= 1e8 or min(sizes) < 1e-4 or max(sizes) / min(sizes) > 1000):
+        pairs = {value: scientific(value, dtype) for value in values if math.isfinite(value)}
+        wide = max(min(len(digits.partition(".")[2]), precision) for digits, _ in pairs.values())
+        words = [
+            f"{float(shortest(v, dtype)):.{wide}e}".replace(f".{''}e", ".e") if v in pairs else str(v) for v in values
+        ]
+        return justified(
+            [word if "." in word or not word[-1].isdigit() else word.replace("e", ".e") for word in words]
+        )
+    words = [fixed(value, dtype, precision) for value in values]
+    right = max((len(word.partition(".")[2]) for word in words if "." in word), default=0)
+    return justified([word + " " * (right - len(word.partition(".")[2])) if "." in word else word for word in words])
+
+
+def fixed(value, dtype, precision):
+    if not math.isfinite(value):
+        return float.__repr__(value)
+    text = f"{float(shortest(value, dtype)):.{precision}f}"
+    return text.rstrip("0") if precision else text + "."
+
+
+def torch_words(values, dtype):
+    if not is_float(dtype):
+        return justified([str(bool(value) if dtype == "bool" else value) for value in values])
+    sizes = [abs(value) for value in values if math.isfinite(value) and value]
+    whole = all(value == math.ceil(value) for value in sizes)
+    far = sizes and (max(sizes) / min(sizes) > 1000 or max(sizes) > 1e8 or not whole and min(sizes) < 1e-4)
+    form = "{:.4e}" if far else "{:.0f}." if whole else "{:.4f}"
+    return justified([form.format(value) if math.isfinite(value) else str(float(value)) for value in values])
+
+
+def justified(words):
+    width = max(map(len, words), default=0)
+    return [word.rjust(width) for word in words]
+
+
+def kept(size, short):
+    return [*range(EDGE), *range(size - EDGE, size)] if short and size > 2 * EDGE else list(range(size))
+
+
+def shown(x):
+    """Return the elements that are printed of an array, and whether others are not."""
+    short = x._count() > MAX_PRINTED
+    if not short:
+        return x._flat(), False
+    places = [x._offset]
+    for size, stride in zip(x._shape, x._strides, strict=True):
+        places = [base + stride * at for base in places for at in kept(size, True)]
+    return [x._buffer.at(place) for place in places], True
+
+
+def rows(words, shape, indent, short, separator, per_line):
+    """Lay words out in brackets; ``per_line`` tells how many of a width fit on a line."""
+    if not shape:
+        return next(words)
+    cut = short and shape[0] > 2 * EDGE
+    if len(shape) > 1:
+        parts = [rows(words, shape[1:], indent + 1, short, separator, per_line) for _ in kept(shape[0], short)]
+        if cut:
+            parts.insert(EDGE, "...")
+        return "[" + (separator.rstrip() + "\n" * (len(shape) - 1) + " " * (indent + 1)).join(parts) + "]"
+    line = [next(words) for _ in kept(shape[0], short)]
+    count = max(1, per_line(max(map(len, line), default=1), indent))
+    if cut:
+        line.insert(EDGE, "...")
+    lines = [separator.join(line[at : at + count]) for at in range(0, len(line), count)]
+    return "[" + (separator.rstrip() + "\n" + " " * (indent + 1)).join(lines) + "]"
+
+
+def numpy_text(x, separator=" ", prefix=0, precision=8):
+    """Return str() of an ndarray, or with ", " what repr() has in its brackets."""
+    values, short = shown(x)
+    if not len(values):
+        return "[]"
+    words = numpy_words(values, x._dtype, alone=not x._shape, precision=precision)
+    depth, gap = len(x._shape), len(separator)
+    fits = lambda width, indent: (75 - depth - indent - 1 + gap) // (width + gap)
+    return rows(iter(words), x._shape, prefix, short, separator, fits)
+
+
+def numpy_repr(x, usual):
+    dtype = x._dtype
+    if dtype == "str":
+        dtype = f"'<U{max(map(len, x._flat()), default=1)}'"
+    text = f"array({numpy_text(x, ', ', 6)}"
+    if not x._count() and len(x._shape) > 1:
+        text += f", shape={x._shape}"
+    if dtype in usual and x._count():
+        return text + ")"
+    lead = ",\n      " if len(text.rpartition("\n")[2]) + len(dtype) + 9 > 75 else ", "
+    return f"{text}{lead}dtype={dtype})"
+
+
+def torch_text(x, head, suffixes):
+    values, short = shown(x)
+    body = "[]"
+    if values:
+        fits = lambda width, indent: (80 - indent) // (width + 2)
+        body = rows(iter(torch_words(values, x._dtype)), x._shape, len(head), short, ", ", fits)
+    text = head + body
+    for suffix in suffixes:
+        room = len(text) - text.rfind("\n") + 1 + len(suffix) + 2
+        text += f",\n{' ' * len(head)}{suffix}" if room > 80 else f", {suffix}"
+    return text + ")"

@@ -1,0 +1,66 @@
+"""numpy in the sandbox prints what NumPy 1.26.4 printed on a machine of its own; large arrays are estimated."""
+
+import asyncio
+from pathlib import Path
+
+import yaml
+
+from kubesim.tests.containers import run
+from kubesim.tests.world import container, pod, world
+
+NGC = "nvcr.io/nvidia/pytorch:25.01-py3"
+PRINTED = yaml.safe_load((Path(__file__).parent / "python" / "numpy.yaml").read_text("utf-8"))
+"""Expressions with what NumPy 1.26.4 and Python 3.11 print for them."""
+TOLD = """
+import numpy as np
+for expression in {expressions!r}:
+    try:
+        print(eval(expression))
+    except Exception as error:
+        print(type(error).__name__ + ":", error)
+    print("--")
+"""
+LARGE = """
+import time, numpy as np
+begin = time.perf_counter()
+a = np.random.rand(4000, 4000)
+b = a @ a
+took = time.perf_counter() - begin
+print(b.shape, 990 < b.mean() < 1010, 0.1 < took < 60, (np.ones((3000, 3000)) * 2).sum(), np.arange(10**6).sum())
+"""
+
+
+async def python(w, text, name="train"):
+    running = asyncio.ensure_future(run(w, name, "python3", "-c", text))
+    while not running.done():
+        await w.tick(1)
+    status, out, errors = running.result()
+    return status, out + errors
+
+
+async def test_expressions_print_what_numpy_prints():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", container(NGC, "sleep", "3600")))
+        await w.tick(900)
+        status, said = await python(w, TOLD.format(expressions=list(PRINTED)))
+        said = said.split("\n--\n")[:-1]
+        wrong = {key: (got, want) for (key, want), got in zip(PRINTED.items(), said, strict=True) if got != want}
+        assert (status, wrong) == (0, {})
+
+
+async def test_large_arrays_take_the_machines_time_and_not_this_ones():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", container(NGC, "sleep", "3600")))
+        await w.tick(900)
+        assert await python(w, LARGE) == (0, "(4000, 4000) True True 18000000.0 499999500000\n")
+
+
+async def test_numpy_has_the_images_version_and_only_what_is_named():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", container(NGC, "sleep", "3600")))
+        await w.create("pods", pod("plain", container("python:3.12", "sleep", "3600")))
+        await w.tick(900)
+        assert await python(w, "import numpy; print(numpy.__version__)") == (0, "1.26.4\n")
+        assert (await run(w, "train", "pip", "show", "numpy"))[1].splitlines()[1] == "Version: 1.26.4"
+        assert "module 'numpy' has no attribute 'fleur'" in (await python(w, "import numpy; numpy.fleur"))[1]
+        assert "ModuleNotFoundError: No module named 'numpy'" in (await python(w, "import numpy", "plain"))[1]
