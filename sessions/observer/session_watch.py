@@ -154,8 +154,7 @@ class SessionWatch:
         """Take a change of the cluster; on one that is shared, most are in other sessions' namespaces."""
         is_ours = not namespace or namespace in self._namespaces
         names = _PANELS_OF.get(kind, ())
-        if self._state != State.PREPARING:  # ten that are prepared at once change all the time: a probe marks them
-            self._mark(self.session_id, names if is_ours else EVERYBODYS_PANELS.intersection(names))
+        self._mark(self.session_id, names if is_ours else EVERYBODYS_PANELS.intersection(names))
         if is_ours and self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
             self._has_changed.set()
             self._wake()

@@ -261,16 +261,27 @@ def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebod
     assert watched.marked[-1] == (broken.pk, frozenset({"events"}))
     watched._changed(POD, ours)
     assert watched._has_changed.is_set()
-    InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")
+    InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
     watched.look()
     watched._has_changed.clear()
-    marked = len(watched.marked)
     watched._changed(POD, ours)
     assert not watched._has_changed.is_set()
-    assert len(watched.marked) == marked  # a preparation changes all the time, and each probe tells of it
     time.advance(session_watch.PROBE.total_seconds())
     watched.look()
     assert watched.marked[-1] == (broken.pk, screens.CLUSTER_PANELS)
+
+
+def test_a_cluster_is_followed_once_its_session_is_prepared(observer, broken, monkeypatch):
+    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
+    active = observer("first")
+    InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")
+    active.tick()
+    assert (active._watches, active._clusters) == ({}, {})
+    assert active._is_busy  # so that it looks again soon
+    InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
+    active._follow()
+    assert list(active._watches) == [broken.pk]
+    active._stand_down()
 
 
 def test_a_change_in_another_sessions_namespace_shows_in_nothing_but_the_nodes(watched, broken):
