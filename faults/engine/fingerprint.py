@@ -16,6 +16,7 @@ from faults.engine.ports import ClusterPort, ResourceLike
 Obj = dict[str, Any]
 Fingerprint = dict[str, str]
 
+_NAMESPACE = ("v1", "Namespace")
 # Written by the cluster about itself, at any time.
 _VOLATILE_KINDS = {
     "APIService",
@@ -45,17 +46,23 @@ _LEAVING = "leaving "
 
 
 def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
-    """Return object -> digest for these namespaces and for everything cluster-scoped. Raises ClusterError."""
-    objects = [
-        obj for resource in cluster.kinds() if _counts(resource) for obj in _scan(cluster, resource, namespaces)
-    ]
+    """Return object -> digest for these namespaces and for everything cluster-scoped. Raises ClusterError.
+
+    Nothing can be in a namespace that the cluster does not have, so that nothing is asked of it.
+    """
+    objects = cluster.list(*_NAMESPACE)
+    known = {obj["metadata"]["name"] for obj in objects}
+    there = [name for name in namespaces if name in known]
+    for resource in cluster.kinds():
+        if _counts(resource) and (resource.api_version, resource.kind) != _NAMESPACE:
+            objects += _scan(cluster, resource, there)
     present = {obj["metadata"]["uid"] for obj in objects}
     return {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
 
 
 def namespace_picture(cluster: ClusterPort) -> Fingerprint:
     """Return that part of a fingerprint which tells what namespaces there are. Raises ClusterError."""
-    return {_key(obj): _digest(obj) for obj in cluster.list("v1", "Namespace")}
+    return {_key(obj): _digest(obj) for obj in cluster.list(*_NAMESPACE)}
 
 
 def stays(picture: Fingerprint, key: str) -> bool:

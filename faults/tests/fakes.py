@@ -38,6 +38,7 @@ class FakeCluster:
         self.objects: dict[tuple[str, str, str, str], dict] = {}
         self.before_write = lambda verb, key: None
         self._numbers = itertools.count(1)
+        self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}})
 
     def kinds(self):
         return KINDS

@@ -271,6 +271,16 @@ def test_the_fingerprint_ignores_what_the_cluster_derives_and_sees_the_rest(clus
     assert compare(before, picture(cluster)) == ["apps/v1/Deployment lab/web has changed"]
 
 
+def test_the_fingerprint_asks_nothing_of_a_namespace_that_the_cluster_does_not_have(cluster, monkeypatch):
+    asked, ask = [], cluster.list
+    monkeypatch.setattr(cluster, "list", lambda *about: asked.append(about) or ask(*about))
+    assert fingerprint(cluster, ["lab", "absent"]) == picture(cluster)
+    assert {about[2:] for about in asked} == {(), ("lab",)}
+    asked.clear()
+    assert list(fingerprint(cluster, ["absent"])) == ["v1/Namespace lab"]
+    assert asked == [("v1", "Namespace")]
+
+
 VALUES = st.sampled_from([None, 0, 1, "x", [], [1]])
 
 
@@ -394,4 +404,4 @@ def test_settling_deletes_again_what_came_back_meanwhile(cluster, journal):
     engine.revert()
     come_back()
     settle(cluster, journal.open().records(), wait=lambda seconds: None, guard=lambda: None)
-    assert {key[1] for key in cluster.objects} == {"Deployment"}
+    assert {key[1] for key in cluster.objects} == {"Namespace", "Deployment"}
