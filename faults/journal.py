@@ -35,12 +35,8 @@ class DatabaseJournal:
         """Commit steps together with the proof that the run is still ours."""
         with transaction.atomic():
             self._prolong()
-            known = set(self._steps(records).values_list("index", flat=True))
-            new = [self._step(record) for record in records if record.index not in known]
-            Step.objects.bulk_create(new)
-            for record in records:
-                if record.index in known:
-                    self._steps([record]).update(**_columns(record), **self._stamps(record))
+            for state in {record.state for record in records}:
+                self._write([record for record in records if record.state is state])
 
     def guard(self) -> None:
         """Prove that the run is still ours, and prolong the lease now and then; StaleEpoch once somebody else has it.
@@ -62,8 +58,14 @@ class DatabaseJournal:
         """Return the run as long as it is ours."""
         return FaultRun.objects.filter(pk=self._run_id, epoch=self._epoch)
 
-    def _steps(self, records: Sequence[Record]) -> QuerySet[Step]:
-        return Step.objects.filter(run_id=self._run_id, index__in=[record.index for record in records])
+    def _write(self, records: Sequence[Record]) -> None:
+        """Write records of one state in one statement, those that are there already with a stamp more."""
+        Step.objects.bulk_create(
+            [self._step(record) for record in records],
+            update_conflicts=True,
+            unique_fields=["run", "index"],
+            update_fields=[*_columns(records[0]), *self._stamps(records[0])],
+        )
 
     def _step(self, record: Record) -> Step:
         columns = _columns(record) | self._stamps(record)

@@ -55,13 +55,12 @@ def use(source: Callable[[], datetime]) -> Iterator[None]:
 
 def elapsed_ms(session: InterviewSession, at: datetime | None = None) -> int:
     """Return the session time in milliseconds at ``at`` (default: now)."""
-    return round(_running_time(session.clock_entries.all(), at or now()).total_seconds() * 1000)
+    return _elapsed_ms(session.clock_entries.all(), at or now())
 
 
 def budget_s(session: InterviewSession) -> int:
     """Return the seconds this session may last: planned minutes, extensions and credits."""
-    extra = sum(entry.seconds for entry in session.clock_entries.all() if entry.kind in _LENGTHENS)
-    return session.minutes * 60 + extra
+    return _budget_s(session, session.clock_entries.all())
 
 
 def remaining_s(session: InterviewSession, at: datetime | None = None) -> int:
@@ -77,7 +76,7 @@ def is_running(session: InterviewSession) -> bool:
 
 def started_at(session: InterviewSession) -> datetime | None:
     """Return when the clock first started."""
-    return next((entry.at for entry in session.clock_entries.all() if entry.kind in _RUNS), None)
+    return _started_at(session.clock_entries.all())
 
 
 def planned_end(session: InterviewSession, at: datetime | None = None) -> datetime:
@@ -85,9 +84,10 @@ def planned_end(session: InterviewSession, at: datetime | None = None) -> dateti
     at = at or now()
     if session.ended_at is not None:
         return session.ended_at
-    if started_at(session) is None:
+    entries = list(session.clock_entries.all())
+    if _started_at(entries) is None:
         at = max(at, session.scheduled_at or at)
-    return at + timedelta(seconds=budget_s(session), milliseconds=-elapsed_ms(session, at))
+    return at + timedelta(seconds=_budget_s(session, entries), milliseconds=-_elapsed_ms(entries, at))
 
 
 def fault_deadline(session: InterviewSession, at: datetime | None = None) -> datetime:
@@ -100,6 +100,18 @@ def fault_deadline(session: InterviewSession, at: datetime | None = None) -> dat
     if session.state == InterviewSession.State.PAUSED:
         return latest
     return min(planned_end(session, at) + GRACE, latest)
+
+
+def _elapsed_ms(entries: Iterable[ClockEntry], at: datetime) -> int:
+    return round(_running_time(entries, at).total_seconds() * 1000)
+
+
+def _budget_s(session: InterviewSession, entries: Iterable[ClockEntry]) -> int:
+    return session.minutes * 60 + sum(entry.seconds for entry in entries if entry.kind in _LENGTHENS)
+
+
+def _started_at(entries: Iterable[ClockEntry]) -> datetime | None:
+    return next((entry.at for entry in entries if entry.kind in _RUNS), None)
 
 
 def _running_time(entries: Iterable[ClockEntry], at: datetime) -> timedelta:

@@ -37,9 +37,11 @@ def append(
     ``actor`` is a user, ``CANDIDATE``, or None for the system. ``payload`` holds JSON values only and never a
     secret or another interviewer's rating, because every interviewer of the session may read it.
     """
-    if not transaction.get_connection().in_atomic_block:
+    database = transaction.get_connection()
+    if not database.in_atomic_block:
         raise RuntimeError("An event belongs to the transaction of the change it tells of.")
-    InterviewSession.objects.select_for_update().only("pk").get(pk=session.pk)  # one writer at a time
+    if database.features.has_select_for_update:  # one writer at a time, as SQLite's transaction is anyway
+        InterviewSession.objects.select_for_update().only("pk").get(pk=session.pk)
     last = SessionEvent.objects.filter(session=session).order_by("-seq").only("seq", "hash").first()
     at = at or clock.now()
     event = SessionEvent(

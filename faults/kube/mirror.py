@@ -80,6 +80,7 @@ class MirrorJournal:
         self._kube = kube
         self._mirror = mirror
         self._known = False
+        self._is_missing = False
 
     def records(self) -> Sequence[Record]:
         """Return what the Secret says, [] where there is none."""
@@ -155,6 +156,7 @@ class MirrorJournal:
             owned = stored.owns_namespace or self._mirror.owns_namespace
             self._mirror = replace(self._mirror, records=stored.records, owns_namespace=owned)
         except NotFound:
+            self._is_missing = True
             owned = self._mirror.owns_namespace or _made_by_us(self._kube)
             self._mirror = replace(self._mirror, owns_namespace=owned)
         self._known = True
@@ -173,11 +175,14 @@ class MirrorJournal:
                     raise
 
     def _patch_or_create(self, data: dict[str, str], create: bool) -> None:
+        is_new, self._is_missing = create and self._is_missing, False
         try:
-            self._patch(data)
+            if not is_new:
+                return self._patch(data)
         except NotFound:
-            if create:
-                self._create(data | _deadline_data(self._mirror.deadline))
+            if not create:
+                return None
+        return self._create(data | _deadline_data(self._mirror.deadline))
 
     def _patch(self, data: dict[str, str]) -> None:
         self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data}, field_manager=MANAGER)

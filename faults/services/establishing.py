@@ -8,10 +8,11 @@ policy is in force only once the API server has noticed it, up to a second later
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from faults import environment, guardrails, selectors
 from faults.clock import RealClock
-from faults.engine import Change
+from faults.engine import Change, Engine
 from faults.errors import ClusterError, Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.models import FaultRun
@@ -25,19 +26,19 @@ WAITING = ("Injecting", "Waiting for the namespaces' accounts, quotas and polici
 def establish(work: Work, run: FaultRun) -> None:
     """Make an environment's changes, or those of them that have gone. Raises ClusterError."""
     namespaces, rails = selectors.namespaces_of(run), selectors.guardrails_of(run)
-    changes, kube = selectors.changes_of(run), work.kube()
-    first = 0
+    changes, kube = selectors.changes_of(run), selectors.kube_for(run.cluster)
+    apply, first = partial(_apply, work, work.engine()), 0
     if rails is not None:
         first = len(environment.foundation(namespaces, rails))
-        _apply(work, changes[:first])
+        apply(changes[:first])
         _await(work, lambda: all(_has_account(kube, name) for name in namespaces))
-    _apply(work, changes, first)
+    apply(changes, first)
     if rails is not None:
         _await(work, lambda: all(_quota_counts(kube, name) and _policy_acts(kube, name) for name in namespaces))
 
 
-def _apply(work: Work, changes: Sequence[Change], first: int = 0) -> None:
-    work.engine().apply(changes, lambda line: work.progress("Injecting", line), mend=True, first=first)
+def _apply(work: Work, engine: Engine, changes: Sequence[Change], first: int = 0) -> None:
+    engine.apply(changes, lambda line: work.progress("Injecting", line), mend=True, first=first)
 
 
 def _await(work: Work, true: Callable[[], bool]) -> None:

@@ -85,9 +85,9 @@ def _picture_before(work: Work, run: FaultRun) -> Fingerprint:
     nothing.
     """
     if run.purpose != FaultRun.Purpose.ENVIRONMENT:
-        return namespace_picture(work.kube())
+        return namespace_picture(selectors.kube_for(run.cluster))
     work.report("Taking the fingerprint", "Looking at everything the session may touch")
-    return fingerprint(work.kube(), selectors.namespaces_of(run))
+    return fingerprint(selectors.kube_for(run.cluster), selectors.namespaces_of(run))
 
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:

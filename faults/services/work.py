@@ -41,7 +41,8 @@ class Work:
 
     def run(self) -> FaultRun:
         """Return the run as it is now."""
-        return FaultRun.objects.select_related("cluster", "scenario_version").get(pk=self.run_id)
+        runs = FaultRun.objects.select_related("cluster", "scenario_version").defer("scenario_version__files")
+        return runs.get(pk=self.run_id)
 
     def update(self, **values: Any) -> None:
         """Change the run; StaleEpoch (and nothing changed) once another worker has it."""
@@ -74,14 +75,17 @@ class Work:
 
     def journal(self) -> PairedJournal:
         """Return both journals of the run. The fingerprint has to be known: it tells whose the namespace is."""
-        run = self.run()
-        database = journal.DatabaseJournal(run.pk, self.epoch, self.now)
-        return PairedJournal(database, mirror_of(run))
+        return self._journal(self.run())
 
     def engine(self) -> Engine:
         """Return an engine on the run's cluster and journals."""
-        neighbours = RunNeighbours(self.run())
-        return Engine(self.kube(), self.journal(), neighbours=neighbours, failpoint=self.failpoint)
+        run = self.run()
+        kube, neighbours = selectors.kube_for(run.cluster), RunNeighbours(run)
+        return Engine(kube, self._journal(run), neighbours=neighbours, failpoint=self.failpoint)
+
+    def _journal(self, run: FaultRun) -> PairedJournal:
+        database = journal.DatabaseJournal(run.pk, self.epoch, self.now)
+        return PairedJournal(database, mirror_of(run))
 
     def keep(self) -> None:
         """Prolong the lease; StaleEpoch once another worker has the run."""

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from faults import leases
+from faults import heartbeat, leases
 from faults import services as fault_services
 from faults.backoff import next_pause
 from faults.errors import ClusterError, FaultError, LeaseHeld, NotYet, StaleEpoch, Unauthorized
@@ -40,13 +40,12 @@ class Work:
     session: InterviewSession
     phase: PreparationPhase
     holder: str
-    keep: Callable[[], None]
     until: datetime | None = None  # no later than that it is tried again
 
     def report(self, _phase: str, detail: str) -> None:
-        """Show the newest line of progress, and keep the lease."""
+        """Show the newest line of progress, and keep the lease, at most once a second."""
         PreparationPhase.objects.filter(pk=self.phase.pk).update(detail=detail)
-        self.keep()
+        heartbeat.beat()
 
     def scenario(self) -> SessionScenario:
         """Return the scenario that this phase's key names."""
@@ -94,12 +93,12 @@ def run(session_id: int, workers: Mapping[str, Worker], wanted: Callable[[Interv
     holder, done = holder_name(), True
     undone = PreparationPhase.objects.filter(session_id=session_id).exclude(status=Status.DONE)
     try:
-        with leases.holding(lease_name(session_id), holder, LEASE_SECONDS, clock.now) as keep:
+        with leases.holding(lease_name(session_id), holder, LEASE_SECONDS, clock.now):
             for phase in [phase for phase in undone if _kind(phase) in workers]:
-                session = InterviewSession.objects.get(pk=session_id)
+                session = InterviewSession.objects.prefetch_related("clock_entries").get(pk=session_id)
                 if not wanted(session):
                     return False
-                work = Work(session, phase, holder, keep)
+                work = Work(session, phase, holder)
                 result = _step(work, workers[_kind(phase)])
                 done = done and result is True
                 if result is False:
@@ -116,7 +115,6 @@ def _step(work: Work, worker: Worker) -> bool | None:
         return False
     if phase.next_try_at is not None and phase.next_try_at > clock.now():
         return None if phase.status == Status.FAILED else False
-    work.report(phase.key, "")
     _begin(work.session, phase)
     try:
         worker(work)
@@ -147,9 +145,10 @@ def _cause(session: InterviewSession, exc: ClusterError) -> str:
 def _begin(session: InterviewSession, phase: PreparationPhase) -> None:
     """Show that a phase is worked on; the time line hears of its first try only."""
     if phase.started_at is None:
-        _mark(session, phase, Status.RUNNING, started_at=clock.now())
-    elif phase.status == Status.QUEUED:
-        PreparationPhase.objects.filter(pk=phase.pk).update(status=Status.RUNNING)
+        _mark(session, phase, Status.RUNNING, detail="", started_at=clock.now())
+    else:
+        status = Status.RUNNING if phase.status == Status.QUEUED else phase.status
+        PreparationPhase.objects.filter(pk=phase.pk).update(status=status, detail="")
 
 
 def _come_back(phase: PreparationPhase, detail: str) -> bool:

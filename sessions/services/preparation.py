@@ -151,7 +151,7 @@ def _symptom(work: Work) -> None:
     _require_environment(work.session)
     run = work.scenario().run
     assert run is not None  # the inject phase of this scenario is done
-    fault_services.confirm_symptom(
+    run = fault_services.confirm_symptom(
         run_id=run.pk,
         holder=work.holder,
         clock=RealClock(),
@@ -159,7 +159,6 @@ def _symptom(work: Work) -> None:
         hold_s=phases.HOLD_S,
         report=work.report,
     )
-    run.refresh_from_db()
     if run.status != FaultRun.Status.ACTIVE:
         raise FaultError(run.error or "The symptom was not seen. Try again.")
 

@@ -6,6 +6,8 @@ import re
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from faults import leases
 from faults import selectors as fault_selectors
@@ -94,6 +96,31 @@ def test_it_asks_the_cluster_for_its_kinds_once_and_writes_no_step_down_for_itse
     copies = [path for method, path in sent if method in ("PATCH", "POST") and f"/{NAMESPACE}/secrets" in path]
     assert steps > 12
     assert len(copies) < steps, copies
+
+
+def test_it_looks_into_no_namespace_before_it_is_made(preparing, monkeypatch):
+    sent, send = [], Kube._send
+    monkeypatch.setattr(Kube, "_send", lambda self, *about, **rest: sent.append(about) or send(self, *about, **rest))
+    jobs.prepare_session(preparing.pk)
+    made = sent.index(("POST", "/api/v1/namespaces"))
+    assert {method for method, _ in sent[:made]} == {"GET"}
+    assert [path for _, path in sent[:made] if "/namespaces/" in path and NAMESPACE not in path] == []
+    assert made <= 30, sent[:made]
+
+
+def test_it_asks_the_database_little(preparing):
+    with CaptureQueriesContext(connection) as asked:
+        jobs.prepare_session(preparing.pk)
+    statements = [query["sql"] for query in asked.captured_queries]
+
+    def count(text: str) -> int:
+        return sum(text in statement for statement in statements)
+
+    steps = sum(run.steps.count() for run in FaultRun.objects.all())
+    assert steps > 12
+    assert count('INTO "faults_step"') + count('UPDATE "faults_step"') <= 8
+    assert count('FROM "interview_sessions_clockentry"') <= 9
+    assert count('"faults_faultrun"."namespaces"') <= 15
 
 
 def test_a_job_delivered_twice_has_one_effect(prepared, kinds):
