@@ -33,7 +33,7 @@ def key() -> str:
         digest.update(" ".join(map(version, PACKAGES)).encode())
     except PackageNotFoundError as error:
         raise Unavailable(f"the package {error.name} is not installed") from error
-    for path in sorted([*HERE.glob("guest/**/*.py"), *HERE.glob("wit/*.wit")]):
+    for path in sorted([*HERE.glob("guest/**/*.py"), *HERE.glob("guest/*.json"), *HERE.glob("wit/*.wit")]):
         digest.update(path.relative_to(HERE).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
@@ -54,7 +54,9 @@ def component() -> Path:
 
     A process of its own builds: compiling takes 300 MB that whoever asks should not keep.
     """
-    if not target().exists():
+    if target().exists():
+        os.utime(target().parent)  # which builds are still used
+    else:
         words = [sys.executable, "-m", "kubesim.python.build"]
         done = subprocess.run(words, cwd=HERE.parent.parent, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:

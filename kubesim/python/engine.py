@@ -20,7 +20,7 @@ except (ImportError, OSError):  # no wheel for this platform
     wasmtime = None  # type: ignore[assignment]
 
 TICK_S = 0.005
-MAX_STACK = 1 << 20
+MAX_STACK = 4 << 20
 WALL_CLOCK = "wasi:clocks/wall-clock@0.2.9"
 KILLED = b"killed"
 
@@ -49,6 +49,7 @@ def configuration() -> Any:
     config = wasmtime.Config()
     config.epoch_interruption = True
     config.wasm_component_model = True
+    bindings.wasmtime_config_async_stack_size_set(config.ptr(), MAX_STACK + (1 << 20))  # must be more; it is not used
     config.max_wasm_stack = MAX_STACK
     return config
 
@@ -91,7 +92,7 @@ class Engine:
             self._engine.increment_epoch()
 
     def run(self, guest: Guest, start: str, memory: int) -> int:
-        """Run one program in this thread; raises ``wasmtime.WasmtimeError`` where it is ended or traps."""
+        """Run one program in this thread; raises ``Ended`` where it is ended or traps."""
         store = wasmtime.Store(self._engine)
         store.set_wasi(wasmtime.WasiConfig())
         store.set_limits(memory_size=memory)
@@ -163,11 +164,5 @@ def running_programs() -> int:
     return _engine.running if _engine is not None else 0
 
 
-def stop() -> Exception:
-    """Return what ends an instance from within a call."""
-    return wasmtime.WasmtimeError("ended")
-
-
-def ended(error: Exception) -> bool:
-    """Tell whether an error of ``run`` means that the instance was ended or trapped."""
-    return isinstance(error, wasmtime.WasmtimeError)
+Ended: type[Exception] = Unavailable if wasmtime is None else wasmtime.WasmtimeError
+"""Raised by ``run`` where the instance was ended or has trapped; raised in a call, it ends the instance."""

@@ -18,8 +18,8 @@ from typing import Any
 from kubesim.clock import OUTSIDE
 from kubesim.python import build
 from kubesim.python.calls import clock, devices, files, network, processes
-from kubesim.python.calls.registry import BLOCKING, HANDLERS, LINUX, GuestError, Over, State, state
-from kubesim.python.engine import Engine, ended, engine, stop
+from kubesim.python.calls.registry import BLOCKING, HANDLERS, LINUX, GuestError, Over, State, arguments, state
+from kubesim.python.engine import Ended, Engine, engine
 from kubesim.shell.errors import BrokenPipe, FileError, NetworkError
 from kubesim.shell.machine import Process
 from kubesim.shell.signals import NUMBERS
@@ -28,7 +28,6 @@ THEMES = (clock, devices, files, network, processes)
 ENDLESS_S = 1.0
 """A program that has computed for so long without a call may do so for ever: nobody waits for it."""
 MAX_PAUSE_S = 0.1
-INTERRUPT_S = 0.5
 NICE = 10
 CRASHED = 128 + NUMBERS["SEGV"]
 NETWORK_ERRORS = {
@@ -56,18 +55,18 @@ class Execution:
         self._signalled: asyncio.Future[None] | None = None
         self._over = False
         self._status = CRASHED
-        self._used = self._counted = self._since = 0.0
+        self._used = self._total = self._counted = self._since = 0.0
         self._outside: asyncio.Future[None] | None = None
-        state(process, State(self.signal))
+        state(process, State(self.signal, lambda: self._total))
 
     async def run(self, start: dict[str, Any]) -> int:
         """Run the program until it ends; returns its status. Raises ``Unavailable``."""
         self._compute()
         try:
             made = await asyncio.to_thread(engine, build.component)
-        except BaseException:
+        finally:
             self._rest()
-            raise
+        self._compute()
         thread = threading.Thread(target=self._work, args=(made, json.dumps(start)), name="python", daemon=True)
         thread.start()
         try:
@@ -77,7 +76,7 @@ class Execution:
                 self._rest()
                 if name == "":
                     return self._status
-                answer = await self._handle(name, json.loads(args))
+                answer = await self._handle(name, args)
                 self._answer = json.dumps(answer)
                 self._compute()
                 self._answered.release()
@@ -87,6 +86,7 @@ class Execution:
             devices.close(self.process)
             self._over = True
             self._rest()
+            state(self.process).stop_timer()
             self._answered.release()
 
     def signal(self, name: str) -> None:
@@ -113,10 +113,10 @@ class Execution:
             self._outside.set_result(None)
             OUTSIDE.discard(self._outside)
 
-    async def _handle(self, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    async def _handle(self, name: str, args: str) -> dict[str, Any]:
         answer: dict[str, Any]
         try:
-            answer = await self._call(name, args)
+            answer = await self._call(name, arguments(name, args))
         except FileError as error:
             answer = _os_error(error.code, *([error.path] if error.path else []))
         except NetworkError as error:
@@ -125,6 +125,9 @@ class Execution:
             answer = {"error": [error.kind, error.values]}
         except BrokenPipe:
             answer = _os_error("EPIPE")
+        except (ValueError, OverflowError) as error:  # numbers and characters that the machine cannot hold
+            kind = "OverflowError" if isinstance(error, OverflowError) else "ValueError"
+            answer = {"error": [kind, [str(error)]]}
         if self.signals:
             answer["signals"], self.signals = self.signals, []
         return answer
@@ -155,9 +158,8 @@ class Execution:
         self._counted = time.thread_time()
         try:
             self._status = made.run(self, start, self._memory)
-        except Exception as error:
-            if not ended(error):
-                raise
+        except Ended:
+            pass  # the status stays that of a crash
         finally:
             with suppress(RuntimeError):  # the loop is closed: nobody waits
                 self._loop.call_soon_threadsafe(self._take, "", "")
@@ -173,10 +175,10 @@ class Execution:
         try:
             self._loop.call_soon_threadsafe(self._take, name, args)
         except RuntimeError as error:
-            raise stop() from error
+            raise Ended("the loop is closed") from error
         self._answered.acquire()
         if self._over:
-            raise stop()
+            raise Ended("the process is over")
         return self._answer
 
     def now(self) -> float:
@@ -187,6 +189,7 @@ class Execution:
         """Count what this thread has computed; the counters of all threads are guarded by the interpreter's lock."""
         before, self._counted = self._counted, time.thread_time()
         self._used += self._counted - before
+        self._total += self._counted - before
         self.process.machine.computing.spend(time.perf_counter(), self._counted - before)
 
     def tick(self) -> bool:

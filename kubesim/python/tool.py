@@ -129,7 +129,7 @@ def _unreadable(process: Process, path: str) -> str:
 def _start(process: Process, line: CommandLine) -> dict[str, Any]:
     """Return what a program knows of itself when it starts."""
     terminals = [process.tty(fd) is not None for fd in range(3)]
-    way = "prompt" if line.way == "input" and terminals[0] else line.way
+    way = "prompt" if line.way == "input" and (terminals[0] or "i" in line.switches) else line.way
     argv = {"command": "-c", "module": "-m", "file": line.value}.get(line.way, line.value)
     version = _version(process)
     prefix, sites = _places(process, version)

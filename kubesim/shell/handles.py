@@ -67,6 +67,9 @@ class Handle:
         """Return at most ``count`` bytes, ``b""`` at the end."""
         raise FileError("EBADF")
 
+    async def arrived(self) -> None:
+        """Wait until a read need not wait."""
+
     async def read_for(self, process: Process, count: int) -> bytes:
         """Read as a process does that may be stopped meanwhile."""
         return await self.read(count)
@@ -209,10 +212,13 @@ class _PipeReader(Handle):
         super().__init__()
         self._pipe = pipe
 
+    async def arrived(self) -> None:
+        while not self._pipe.data and self._pipe.writing:
+            await self._pipe.change()
+
     async def read(self, count: int) -> bytes:
         pipe = self._pipe
-        while not pipe.data and pipe.writing:
-            await pipe.change()
+        await self.arrived()
         piece = bytes(pipe.data[:count])
         del pipe.data[:count]
         pipe.wake()
@@ -227,6 +233,10 @@ class _PipeWriter(Handle):
     def __init__(self, pipe: Pipe) -> None:
         super().__init__()
         self._pipe = pipe
+
+    async def arrived(self) -> None:
+        while self._pipe.reading:
+            await self._pipe.change()
 
     async def write(self, data: bytes) -> None:
         pipe, rest = self._pipe, memoryview(data)

@@ -119,9 +119,12 @@ async def ftruncate(process: Process, fd: int, size: int) -> None:
 @call
 async def truncate(process: Process, path: str, size: int) -> None:
     """Cut or lengthen a file."""
-    node = process.view.file(path)
-    if isinstance(node, File):
-        _cut(process, node, size)
+    node = process.view.node(path)
+    if not isinstance(node, File):
+        raise FileError("EISDIR" if isinstance(node, Directory) else "EINVAL", path)
+    if not process.view.may(node, 2):
+        raise FileError("EACCES", path)
+    _cut(process, node, size)
 
 
 def _cut(process: Process, node: File, size: int) -> None:

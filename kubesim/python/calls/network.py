@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from kubesim.network.pairs import joined
+from kubesim.network.pairs import Ends, joined
 from kubesim.network.pods import PodNetwork
 from kubesim.network.world import OutsideServer, host_at
 from kubesim.python.calls.files import added, handle
@@ -19,6 +19,7 @@ from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.machine import Process
 from kubesim.shell.sockets import SYN_S
 from kubesim.shell.sockets import resolve as addresses
+from kubesim.streaming.pipe import Pipe
 
 NO_NAME, AGAIN = (-2, "Name or service not known"), (-3, "Temporary failure in name resolution")
 POLLIN, POLLOUT, POLLNVAL = 1, 4, 32
@@ -104,6 +105,16 @@ async def connect(process: Process, fd: int, host: str, port: int, until: float 
 
 async def _sleep(process: Process, seconds: float) -> None:
     await process.sleep(seconds)
+
+
+@call
+async def socketpair(process: Process) -> list[int]:
+    """Return the descriptors of two sockets that are connected to each other."""
+    pipes = Pipe(), Pipe()
+    made = Socket(), Socket()
+    for at, each in enumerate(made):
+        each.connected(Ends(pipes[at], pipes[1 - at]), each.local, each.local)
+    return [added(process, each) for each in made]
 
 
 @blocking
@@ -229,11 +240,11 @@ def _sorts(wanted: list[list[int]]) -> list[tuple[int, int]]:
 
 
 async def _ready(process: Process, fd: int, sort: int) -> bool:
-    """Wait until a descriptor is ready; False for one that is not open. What is no socket is always ready."""
+    """Wait until a descriptor is ready; False for one that is not open. Only sockets may have no room."""
     found = process.fds.get(fd)
-    if isinstance(found, Socket):
-        if sort == POLLOUT:
-            await found.room()
-        else:
-            await (found.arrived() if found.listener is None else found.listener.arrived())
+    if found is not None and sort == POLLIN:
+        listener = found.listener if isinstance(found, Socket) else None
+        await (found.arrived() if listener is None else listener.arrived())
+    elif isinstance(found, Socket):
+        await found.room()
     return found is not None

@@ -30,6 +30,12 @@ async def outgrow(process: Process) -> None:
 
 
 @call
+async def usage(process: Process) -> list[float]:
+    """Return the seconds that the program has computed, and the bytes that it holds."""
+    return [state(process).computed(), process.kept]
+
+
+@call
 async def getppid(process: Process) -> int:
     """Return the parent's number."""
     return process.parent

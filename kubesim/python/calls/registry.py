@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from kubesim.shell.machine import Process
@@ -51,14 +55,59 @@ def blocking(handler: H) -> H:
     return call(handler)
 
 
+@cache
+def _signature(name: str) -> tuple[inspect.Signature, dict[str, Any]]:
+    handler = HANDLERS[name]
+    return inspect.signature(handler), get_type_hints(handler)
+
+
+def arguments(name: str, text: str) -> dict[str, Any]:
+    """Return the checked arguments of a call; raises ``GuestError``: a program can call with anything."""
+    try:
+        signature, hints = _signature(name)
+        given: dict[str, Any] = signature.bind_partial(**json.loads(text)).arguments
+        signature.bind(None, **given)
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
+        raise GuestError("TypeError", f"malformed call of {name[:64]}") from error
+    if not all(_fits(value, hints[each]) for each, value in given.items()):
+        raise GuestError("TypeError", f"malformed call of {name}")
+    return given
+
+
+def _fits(value: object, hint: Any) -> bool:
+    """Tell whether a value of JSON is of a type; numbers are those of 64 bits."""
+    inner = get_args(hint)
+    if get_origin(hint) is UnionType:
+        return any(_fits(value, each) for each in inner)
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(_fits(each, inner[0]) for each in value)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict) and all(_fits(each, inner[1]) for each in value.values())
+    if hint in (int, float):
+        return isinstance(value, int | hint) and -(2**63) <= value < 2**64
+    return isinstance(value, hint)
+
+
 @dataclass
 class State:
     """State of a running program that its process does not hold."""
 
     signal: Callable[[str], None]
     """Takes a signal that the program handles itself."""
+    computed: Callable[[], float]
+    """Returns the seconds that the program has computed."""
     children: dict[int, Process] = field(default_factory=dict)
     """The programs that it has started and not yet waited for."""
+    timer: asyncio.Future[None] | None = None
+    """Sends SIGALRM when it is over."""
+    alarm: tuple[float, float] = (0.0, 0.0)
+    """The moment at which it does, and the seconds from one signal to the next."""
+
+    def stop_timer(self) -> None:
+        """Send no more signals."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.timer = None
 
 
 _states: WeakKeyDictionary[Process, State] = WeakKeyDictionary()

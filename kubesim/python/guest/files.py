@@ -3,6 +3,7 @@
 import _io
 import _pyio
 import builtins
+import errno
 import io
 import os
 import posix
@@ -22,6 +23,8 @@ def text(path, name="open"):
         message = f"{name}: path should be string, bytes, os.PathLike or integer, not {kind}"
         raise TypeError(message) from None
     path = os.fsdecode(path)
+    if not path:
+        raise error("OSError", [errno.ENOENT, os.strerror(errno.ENOENT), path])
     if "\0" in path:
         raise ValueError("embedded null byte" if name != "stat" else "stat: embedded null character in path")
     return path
@@ -59,7 +62,7 @@ def stat(path, *, dir_fd=None, follow_symlinks=True):
 
 def facts(values):
     mode, inode, device, links, uid, gid, size, at, blocks = values
-    times = [int(at)] * 3 + [at] * 3 + [int(at * 1e9)] * 3
+    times = [int(at)] * 3 + [float(at)] * 3 + [int(at * 1e9)] * 3
     return os.stat_result((mode, inode, device, links, uid, gid, size, *times, 4096, blocks, 0))
 
 
@@ -266,8 +269,15 @@ def install():
     opener = switching(_pyio.open, _io.open)
     code_opener = switching(open_code, _io.open_code)
     for module in (_io, io):
-        module.FileIO, module.open, module.open_code = _pyio.FileIO, opener, code_opener
-    builtins.open = opener
+        module.FileIO, module.open_code = _pyio.FileIO, code_opener
+    before = builtins.open
+    for module in [*sys.modules.values()]:  # some have imported open by name
+        for name in [name for name, value in vars(module).items() if value is before]:
+            setattr(module, name, opener)
+    pure = _pyio.open.__func__
+    words = {"can't have read/write/append mode at once": "must have exactly one of create/read/write/append mode"}
+    constants = [words.get(each, each) if isinstance(each, str) else each for each in pure.__code__.co_consts]
+    pure.__code__ = pure.__code__.replace(co_consts=tuple(constants))
 
 
 def open_code(path):

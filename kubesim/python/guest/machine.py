@@ -12,6 +12,7 @@ with open("/0/linux.json", encoding="utf-8") as file:
 encode, decode = json.JSONEncoder().encode, json.JSONDecoder().decode
 start = {}
 handlers = {}
+wakeup = [-1]
 
 
 def ask(name, /, **args):
@@ -24,15 +25,20 @@ def ask(name, /, **args):
             deliver(LINUX["signal"]["SIG" + each])
         if "error" in answer:
             raise error(*answer["error"])
-        if "again" not in answer:
-            return answer["ok"]
+        if "again" not in answer or name == "pause":
+            return answer.get("ok")
 
 
 def deliver(number):
-    """Call the handler of a signal."""
+    """Call the handler of a signal, after its number is written where asyncio reads it."""
+    if wakeup[0] != -1:
+        ask("send", fd=wakeup[0], data=chr(number), until=0)
     handler = handlers.get(number, numbers.default_int_handler if number == 2 else None)
     if callable(handler):
-        handler(number, sys._getframe(2))
+        frame = sys._getframe(2)
+        while frame.f_back and frame.f_code.co_filename.startswith("/0/"):
+            frame = frame.f_back
+        handler(number, frame)
 
 
 def error(kind, values):

@@ -3,7 +3,6 @@
 A fresh interpreter shows only those that CPython has at its start; ``import`` brings the others from here.
 """
 
-import contextlib
 import importlib
 import os
 import sys
@@ -24,11 +23,13 @@ MANY = (
     "re",
 )  # fmt: skip
 """Packages all of whose modules are imported; of the others, what they import themselves."""
-RUNNER = {"machine", "files", "processes", "modules", "tracebacks", "network", "tls", "program", "app", "wit_world"}
+RUNNER = {"machine", "files", "processes", "modules", "tracebacks", "network", "tls", "accounts", "program", "app",
+          "wit_world"}  # fmt: skip
 """The sandbox's own modules: the build looks them up, a program does not see them."""
 ADJUSTED = {"_socket", "select"}
 """Built-in modules that are changed: the interpreter would make new ones."""
 kept = {}
+missing = {}
 libraries = set()
 
 
@@ -99,7 +100,10 @@ class Finder:
                 name, LOADER, origin=getattr(kept[name], "__file__", None) and place(name, kept[name].__file__),
                 is_package=hasattr(kept[name], "__path__"),
             )  # fmt: skip
-        return PathFinder.find_spec(name, path, target)
+        found = PathFinder.find_spec(name, path, target)
+        if found is None and name in missing:
+            raise ModuleNotFoundError(missing[name][0], name=missing[name][1])
+        return found
 
     @staticmethod
     def invalidate_caches():
@@ -116,10 +120,17 @@ def own_module(name):
 def load():
     """Import everything, and keep it."""
     sys.path.insert(0, HERE)
+    import sysconfig
+
+    sysconfig._init_posix = lambda found: None
     names = {name_of(each) for each in STANDARD if each.partition("/")[0] in MANY and "/test" not in each}
     for name in sorted(sys.stdlib_module_names - UNWANTED | names):
-        with contextlib.suppress(ImportError, AttributeError, OSError, ValueError):  # what has no WebAssembly build
+        try:
             importlib.import_module(name)
+        except ImportError as error:  # what has no WebAssembly build: a program hears the same
+            missing[name] = error.msg, error.name
+        except (AttributeError, OSError, ValueError):
+            missing[name] = f"No module named {name!r}", name
     for each in OWN:
         libraries.add(name_of(each).partition(".")[0])
         importlib.import_module(name_of(each))
@@ -133,6 +144,8 @@ def name_of(path):
 
 def keep(startup):
     """Take what was imported since the start out of sight."""
+    config = sys.modules["sysconfig"]
+    config._CONFIG_VARS, config._CONFIG_VARS_INITIALIZED = None, False
     for name in [each for each in sys.modules if each not in startup]:
         if name.partition(".")[0] in RUNNER | ADJUSTED:
             continue

@@ -115,7 +115,7 @@ class socket:
         self._fd = -1
         self._timeout, self._options = default_timeout, {}
         self._sort, self.proto = int(1 if type == -1 else type) & 15, int(max(proto, 0))
-        if family not in (-1, NUMBERS["AF_INET"]):
+        if family not in (-1, NUMBERS["AF_INET"]) and fileno is None:
             raise OSError(errno.EAFNOSUPPORT, os.strerror(errno.EAFNOSUPPORT))
         if self._sort not in (1, 2):
             number = errno.EPERM if self._sort == 3 else errno.ESOCKTNOSUPPORT
@@ -247,6 +247,10 @@ class socket:
         return value.ljust(buflen, b"\0")[:buflen] if buflen and isinstance(value, bytes) else value
 
 
+def socketpair(family=None, type=1, proto=0):
+    return tuple(socket(fileno=fd) for fd in ask("socketpair"))
+
+
 class Poll:
     """select.poll()"""
 
@@ -306,6 +310,7 @@ def install():
         gethostbyname_ex=gethostbyname_ex, gethostbyaddr=gethostbyaddr, getaddrinfo=getaddrinfo,
         getnameinfo=getnameinfo, getservbyname=getservbyname, gethostname=lambda: start["uname"][1],
         getdefaulttimeout=lambda: default_timeout, setdefaulttimeout=setdefaulttimeout, has_ipv6=False,
+        socketpair=socketpair,
     )  # fmt: skip
     for each in (socket, Poll):
         each.__module__ = "_socket" if each is socket else "select"
@@ -319,8 +324,14 @@ def install():
 
 def adjust():
     """Adjust the imported modules to the one thread that there is."""
+    import asyncio
     import socketserver
 
+    async def resolved(self, host, port, *, family=0, type=0, proto=0, flags=0):
+        """Ask for a name in the one thread that there is."""
+        return getaddrinfo(host, port, family, type, proto, flags)
+
+    asyncio.BaseEventLoop.getaddrinfo = resolved
     server, forever = socketserver.BaseServer, socketserver.BaseServer.serve_forever
 
     def serve_forever(self, poll_interval=0.5):

@@ -10,9 +10,9 @@ import os
 import random
 import runpy
 import sys
-import traceback
 import types
 
+import accounts
 import files
 import machine
 import modules
@@ -23,6 +23,9 @@ from machine import start
 
 BANNER = 'Python {version} on linux\nType "help", "copyright", "credits" or "license" for more information.'
 INTERRUPTED = 130
+MAX_DEPTH = 20_000
+OWN_FRAMES = 6
+"""The calls of ours below a program's own, which it does not count."""
 main = types.ModuleType("__main__")
 
 
@@ -31,6 +34,7 @@ def prepare(startup):
     files.install()
     processes.install()
     network.install()
+    accounts.install()
     modules.load()
     processes.adjust()
     network.adjust()
@@ -77,8 +81,26 @@ def begin():
         f"{library}/lib-dynload",
         *start["sites"],
     ]
+    for module in [*sys.modules.values()]:
+        if getattr(module, "__file__", None):
+            module.__file__ = tracebacks.shown(module.__file__)
     sys.path_importer_cache.clear()
     sys.dont_write_bytecode = True
+    if sys.version_info < tracebacks.MODERN:
+        modules.kept["re"].error.__name__ = modules.kept["re"].error.__qualname__ = "error"
+    config = modules.kept["sysconfig"]
+    config._PY_VERSION, config._PY_VERSION_SHORT = start["version"], short
+    config._PY_VERSION_SHORT_NO_DOT = short.replace(".", "")
+    config._BASE_PREFIX = config._BASE_EXEC_PREFIX = start["prefix"]
+    allow = sys.setrecursionlimit
+    allow(1000 + OWN_FRAMES)
+    told = [1000]
+
+    def set_limit(limit, /):
+        allow(min(limit, MAX_DEPTH) + OWN_FRAMES)
+        told[0] = limit
+
+    sys.setrecursionlimit, sys.getrecursionlimit = set_limit, lambda: told[0]
     random.seed(os.urandom(32))
     files.standard_streams()
 
@@ -104,20 +126,33 @@ class VersionInfo(tuple):
 def guarded(function):
     """Return the exit status of a function that runs the program."""
     try:
-        function()
+        error = raised(function)
     except SystemExit as leave:
         return status_of(leave)
-    except KeyboardInterrupt as error:
-        tracebacks.report(type(error), error, error.__traceback__)
-        return INTERRUPTED
-    except BaseException as error:
-        if isinstance(error, MemoryError) or "index-sized" in str(error):  # what 32 bits cannot count fills memory
-            machine.ask("outgrow")
-        error = tracebacks.stripped(error)
-        sys.excepthook(type(error), error, error.__traceback__)
-    else:
-        return 0
-    return 1
+    return 0 if error is None else INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+
+
+def raised(function, *args, said=None):
+    """Call what is the program's, and report what it raises, which is returned; SystemExit goes on."""
+    try:
+        function(*args)
+    except SystemExit:
+        raise
+    except BaseException as error:  # an interpreter reports whatever a program raises; this is the only place
+        if isinstance(error, MemoryError) or type(error) is OverflowError and "index-sized" in str(error):
+            machine.ask("outgrow")  # what 32 bits cannot count fills memory
+        if said:
+            print(said, file=sys.stderr)
+        shown = type(error), tracebacks.stripped(error), error.__traceback__
+        hook, sys.excepthook = sys.excepthook, tracebacks.report
+        if hook is tracebacks.report:
+            hook(*shown)
+        elif raised(hook, *shown, said="Error in sys.excepthook:"):
+            print("\nOriginal exception was:", file=sys.stderr)
+            tracebacks.report(*shown)
+        sys.excepthook = hook
+        return error
+    return None
 
 
 def status_of(leave):
@@ -135,19 +170,17 @@ def finish(status):
     """End as Py_FinalizeEx does: exit functions, the main module's objects, buffers."""
     import atexit
 
-    try:
-        atexit._run_exitfuncs()
-        for name in [each for each in vars(main) if each[:2] != "__"]:
-            vars(main)[name] = None
-        gc.collect()
-    except BaseException:
-        traceback.print_exc()
-    try:
-        if not sys.stdout.closed:
-            sys.stdout.flush()
-    except (OSError, ValueError) as error:
-        print(f"Exception ignored in: {sys.stdout!r}\n{type(error).__name__}: {error}", file=sys.stderr)
-        status = 120
+    atexit._run_exitfuncs()
+    for name in [each for each in vars(main) if each[:2] != "__"]:
+        vars(main)[name] = None
+    gc.collect()
+    for stream in (sys.stdout, sys.__stdout__):
+        try:
+            if stream is not None and not getattr(stream, "closed", False):
+                stream.flush()
+        except (OSError, ValueError, AttributeError, TypeError) as error:
+            print(f"Exception ignored in: {stream!r}\n{type(error).__name__}: {error}", file=sys.stderr)
+            status = 120
     return status
 
 
@@ -192,7 +225,7 @@ def run_module():
 class Prompt(code.InteractiveConsole):
     """CPython's prompt."""
 
-    count = 0
+    count, ended = 0, False
 
     def runsource(self, source, filename="<stdin>", symbol="single"):
         if sys.version_info >= tracebacks.MODERN:
@@ -202,13 +235,25 @@ class Prompt(code.InteractiveConsole):
         self.count += not more
         return more
 
-    def runcode(self, code):
+    def raw_input(self, prompt=""):
+        """Read a line; the end of the input ends a block that is not complete, too."""
         try:
-            exec(code, self.locals)
-        except SystemExit:
-            raise
-        except BaseException as error:
-            sys.excepthook(type(error), tracebacks.stripped(error), error.__traceback__)
+            return super().raw_input(prompt)
+        except EOFError:
+            if self.ended or not self.buffer:
+                raise
+            self.ended = True
+            self.write("\n")
+            return ""
+
+    def showsyntaxerror(self, filename=None, **options):
+        error = sys.exception()
+        if error.text and not error.text.endswith("\n"):
+            error.text += "\n"  # the lines that CPython reads have their end
+        sys.excepthook(type(error), error.with_traceback(None), None)
+
+    def runcode(self, code):
+        raised(exec, code, self.locals)
         sys.stdout.flush()
 
 

@@ -1,6 +1,7 @@
 """Tracebacks as the image's own CPython prints them: without the sandbox's frames, with the image's paths."""
 
 import ast
+import contextlib
 import linecache
 import sys
 import traceback
@@ -8,7 +9,12 @@ import traceback
 from machine import start
 
 GUEST, LIBRARY, BUILTIN = "/0/", "/python/", "/python/_pyio.py"
+FROZEN = f"{LIBRARY}lib/python{sys.version_info.major}.{sys.version_info.minor}/"
 MODERN = (3, 13)
+IGNORED = {
+    "Exception ignored while calling deallocator ": "Exception ignored in",
+    "Exception ignored in atexit callback ": "Exception ignored in atexit callback",
+}
 
 
 def hidden(frame):
@@ -19,7 +25,10 @@ def hidden(frame):
 
 def shown(name):
     """Return a path as the image has it."""
-    return start["library"] + name[len(LIBRARY) - 1 :] if name.startswith(LIBRARY) else name
+    for folder in (FROZEN, LIBRARY):
+        if name.startswith(folder):
+            return start["library"] + name[len(folder) - 1 :]
+    return name
 
 
 def stripped(exception):
@@ -56,6 +65,7 @@ def install():
     traceback.StackSummary._extract_from_extended_frame_gen = classmethod(extract)
     traceback._extract_caret_anchors_from_line_segment = anchored
     traceback.StackSummary._should_show_carets = should_show
+    sys.unraisablehook = sys.__unraisablehook__ = report_ignored
     sys.excepthook = report
     sys.__excepthook__ = report
 
@@ -70,9 +80,24 @@ def is_call(segment):
 
 def report(kind, value, trace):
     """Print an exception that nobody has caught."""
-    sys.stdout.flush()
-    traceback.print_exception(stripped(value), file=sys.stderr)
-    sys.stderr.flush()
+    with contextlib.suppress(AttributeError, OSError, TypeError, ValueError):  # whatever a program has put there
+        sys.stdout.flush()
+    if sys.stderr is not None:
+        traceback.print_exception(stripped(value), file=sys.stderr)
+
+
+def report_ignored(ignored):
+    """Print an exception that nobody could catch, in the words of the image's version."""
+    said = ignored.err_msg or "Exception ignored in"
+    said = f"{said}:" if ignored.object is None else f"{said}: {ignored.object!r}"
+    if sys.version_info < (3, 14):
+        if "finalizing file" in said:  # nothing was said of a file that cannot be closed
+            return
+        for now, before in IGNORED.items():
+            said = f"{before}: {said.removeprefix(now)[:-1]}" if said.startswith(now) else said
+    if sys.stderr is not None:
+        print(said, file=sys.stderr)
+        traceback.print_exception(stripped(ignored.exc_value), file=sys.stderr)
 
 
 def remember(name, source):
