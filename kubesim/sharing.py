@@ -22,18 +22,17 @@ SMALL = 128
 _seen: OrderedDict[bytes, Any] = OrderedDict()
 _kept: dict[str, Any] = {}
 """By texts, since to find one writes nothing, not even its count of references: a fork goes on sharing it."""
-_names: dict[str, bytes] = {}
 _size = 0
 
 
 def copy(obj: Obj) -> tuple[Obj, bytes]:
     """Return a copy of an object and its JSON."""
-    found: Obj = {}
-    parts = []
-    for name, value in obj.items():
-        found[name], raw = _COPIES.get(name, _part)(value)
-        parts.append(_key(name) + raw)
-    return found, b"{%b}" % b",".join(parts)
+    # once more a copy: what the encoder returns holds on to all of its buffer
+    return _copy(obj), bytes(memoryview(orjson.dumps(obj)))
+
+
+def _copy(obj: Obj) -> Obj:
+    return {name: value if type(value) in PLAIN else _COPIES.get(name, _part)(value) for name, value in obj.items()}
 
 
 def keep() -> None:
@@ -44,38 +43,36 @@ def keep() -> None:
     _size = 0
 
 
-def _copies(values: Any) -> tuple[Any, bytes]:
+def _copies(values: Any) -> Any:
     """Return copies of the entries of a list."""
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         return _part(values)
-    found = [copy(value) for value in values]
-    return [value for value, _ in found], b"[%b]" % b",".join([raw for _, raw in found])
+    return [_copy(value) for value in values]
 
 
-def _part(value: Any) -> tuple[Any, bytes]:
-    """Return a value, or one that was seen before and is equal, and its JSON."""
-    raw = orjson.dumps(value)
+def _part(value: Any) -> Any:
+    """Return a value, or one that was seen before and is equal."""
     if type(value) in PLAIN:
-        return value, raw
+        return value
+    raw = orjson.dumps(value)
     if _kept and (found := _kept.get(raw.decode())) is not None:
-        return found, raw
+        return found
     found = _seen.get(raw)
     if found is not None:
         _seen.move_to_end(raw)
-        return found, raw
+        return found
     large = len(raw) >= SMALL and isinstance(value, dict | list)
     found = _apart(value) if large else orjson.loads(raw)
-    # once more a copy: what the encoder returns holds on to all of its buffer
     _seen[bytes(memoryview(raw))] = found
     _make_room(len(raw))
-    return found, raw
+    return found
 
 
 def _apart(value: Any) -> Any:
     """Return a copy of a large value, in which what is equal to something that was seen before is shared."""
     if isinstance(value, dict):
-        return {intern(name): inner if type(inner) in PLAIN else _part(inner)[0] for name, inner in value.items()}
-    return [inner if type(inner) in PLAIN else _part(inner)[0] for inner in value]
+        return {intern(name): _part(inner) for name, inner in value.items()}
+    return [_part(inner) for inner in value]
 
 
 def _make_room(size: int) -> None:
@@ -87,16 +84,7 @@ def _make_room(size: int) -> None:
         _size -= len(oldest)
 
 
-def _key(name: str) -> bytes:
-    """Return a field's name as it stands in JSON."""
-    if name not in _names:
-        if len(_names) > 10_000:
-            _names.clear()
-        _names[name] = orjson.dumps(name) + b":"
-    return _names[name]
-
-
-_COPIES: dict[str, Callable[[Any], tuple[Any, bytes]]] = {
-    "metadata": lambda value: copy(value) if isinstance(value, dict) else _part(value),
+_COPIES: dict[str, Callable[[Any], Any]] = {
+    "metadata": lambda value: _copy(value) if isinstance(value, dict) else _part(value),
     "managedFields": _copies,
 }

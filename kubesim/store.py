@@ -235,6 +235,10 @@ class Store:
         """Return how many objects of a kind there are."""
         return sum(map(len, self._table(kind).namespaces.values()))
 
+    def has(self, table: str) -> bool:
+        """Tell quickly whether there is anything in a table."""
+        return table in self._tables and any(self._tables[table].namespaces.values())
+
     def create(self, kind: Kind, obj: Obj) -> Stored:
         """Add an object. Raises 409 where its name is taken."""
         namespace, name = key_of(obj)

@@ -186,13 +186,17 @@ def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fi
         before = old.get(name, MISSING) if isinstance(old, dict) else MISSING
         if value == before or (top and name in ("kind", "apiVersion")):
             continue
-        if top and name == "metadata":
-            before = {} if before is MISSING else before
-            fields = _metadata(before, value)
-        else:
-            fields = _field(before, value, shape.field(name) if shape else None)
-        if fields or not _only_lost(before, value, shape.field(name) if shape else None):
-            found[f"f:{name}"] = fields
+        fields: Fields = {}
+        if isinstance(value, dict | list):
+            field = shape.field(name) if shape else None
+            if top and name == "metadata" and isinstance(value, dict):
+                before = {} if before is MISSING else before
+                fields = _metadata(before, value)
+            else:
+                fields = _field(before, value, field)
+            if not fields and _only_lost(before, value, field):
+                continue
+        found[f"f:{name}"] = fields
     return found
 
 

@@ -23,7 +23,7 @@ KEY = "\0"
 _NO_FIELD = re.compile(r"\[\d+\]|\.\0[^\0]*\0")
 _ZERO = {"string": "", "int": 0, "bool": False, "quantity": "0"}
 """What null is in a list."""
-_TAKEN = {form: types for form, types in _SCALARS.items() if form not in ("bytes", "int", "time")}
+_TAKEN = _SCALARS | dict.fromkeys(("bytes", "int", "time", "quantity", "object", "list", "map", "any"), ())
 """What is taken as it is, where it is not zero; integers have a range, and times are written in one way."""
 _GO = {"int-or-string": "int32", "time": "string", "bytes": "[]uint8", "float": "float64"}
 _GO_KIND = {str: "string", int: "int64", float: "float64", bool: "bool", list: "slice", dict: "map"}
@@ -60,7 +60,7 @@ class Decoder:
             field = shape.fields.get(key)
             if field is None:
                 self.unknown.append(f"{path}.{key}".replace(KEY, "") if path else key)
-            elif item and type(item) in _TAKEN.get(field.form, ()):
+            elif item and type(item) in _TAKEN[field.form]:
                 out[key] = item
             elif item is None:
                 if (shape.name, key) in facts.NULLS:
