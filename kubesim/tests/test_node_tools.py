@@ -75,7 +75,7 @@ async def test_only_a_privileged_container_enters_the_nodes_namespaces():
         assert (await run(w, "look", *words, "true")) == (
             1,
             "",
-            "nsenter: can't open '/proc/1/ns/mnt': Permission denied\n",
+            "nsenter: cannot open /proc/1/ns/mnt: Permission denied\n",
         )
 
 

@@ -39,7 +39,12 @@ async def test_a_tool_refuses_what_the_hosts_refuses(line, tmp_path):
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("sort -k x", "sort: invalid number at field start: invalid count at start of 'x'\n"),
+        ("sort -k x", "sort: invalid field specification 'x'\n"),
+        ("sort -k 1,x", "sort: invalid field specification '1,x'\n"),
+        ("cut -f 0", "cut: invalid field value '0'\n"),
+        ("cut -c 1,,2", "cut: invalid byte or character position '1,,2'\n"),
+        ("xargs -n 0", 'xargs: invalid number "0" for -n option\n'),
+        ("tr '[:nosuch:]' a", "tr: invalid character class 'nosuch'\n"),
         ("dd bs=x", "dd: invalid number: 'x'\n"),
         ("nice -n x true", "nice: invalid adjustment 'x'\n"),
         ("grep -m x a", "grep: invalid max count\n"),

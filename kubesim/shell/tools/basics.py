@@ -41,7 +41,7 @@ async def printf_(process: Process) -> int:
     except printf.FormatError as error:
         return await process.fail(f"{error}: invalid conversion specification")
     for word in formatter.problems:
-        await process.fail(f"invalid number '{word}'" if process.busybox else f"'{word}': expected a numeric value")
+        await process.fail(f"'{word}': expected a numeric value")
     return int(bool(formatter.problems))
 
 
@@ -60,7 +60,7 @@ async def test(process: Process) -> int:
 
 async def yes(process: Process) -> int:
     """Print a word again and again."""
-    if process.argv[1:2] and process.argv[1].startswith("--") and len(process.argv[1]) > 2 and not process.busybox:
+    if process.argv[1:2] and process.argv[1].startswith("--") and len(process.argv[1]) > 2:
         await kit.usage(process, f"unrecognized option '{process.argv[1]}'")
     line = " ".join(process.argv[1:] or ["y"]) + "\n"
     block = (line * (4096 // len(line) + 1)).encode("utf-8", "surrogateescape")

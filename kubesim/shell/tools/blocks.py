@@ -9,8 +9,11 @@ from kubesim.shell.files import Device, File
 from kubesim.shell.handles import Handle, OpenFile
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sparse import Sparse
-from kubesim.shell.tools import kit, refusals
+from kubesim.shell.tools import kit
 
+SIZES = ("bs", "cbs", "ibs", "obs", "count", "skip", "seek", "iseek", "oseek")
+OPERANDS = frozenset({*SIZES, "if", "of", "conv", "iflag", "oflag", "status"})
+SIZE = re.compile(r"\d+([cwbBkKMGTPE]|[kKMGTPE]i?B)?(x\d+[kKMG]?)*", re.ASCII)
 RATE = 1 << 30
 """Bytes that a node's disk takes in a second."""
 SMALL = 4 << 20
@@ -33,7 +36,7 @@ async def fallocate(process: Process) -> int:
     size, offset = length(opts.get("l")), length(opts.get("o") or "0")
     if not opts.get("l") or not opts.args:
         missing = "no length argument specified" if opts.args else "no filename specified"
-        return await process.fail("Usage: fallocate [-o OFS] -l LEN FILE" if process.busybox else missing)
+        return await process.fail(missing)
     if not size or offset is None:
         return await process.fail("failed to parse length" if size is None else "invalid length value specified")
     name = opts.args[0]
@@ -45,8 +48,7 @@ async def fallocate(process: Process) -> int:
         if isinstance(node, File):
             _lengthen(process, node, size + offset)
     except FileError as error:
-        shown = f"fallocate '{name}'" if process.busybox else "fallocate failed"
-        return await process.fail(f"{shown}: {error.text}")
+        return await process.fail(f"fallocate failed: {error.text}")
     return 0
 
 
@@ -109,12 +111,8 @@ class Copied:
         rate = self.done / max(elapsed, 0.000_1)
         count = f"{self.full}+{self.part}"
         head = f"{count} records in\n{count} records out\n"
-        if process.busybox:
-            return (
-                f"{head}{self.done} bytes ({_binary(self.done)}B) copied, {elapsed:.6f} seconds, {_binary(rate)}B/s\n"
-            )
         sizes = [f"{_decimal(self.done)}B"] if self.done >= 1000 else []
-        sizes += [f"{_binary(self.done, 'i')}B"] if self.done >= 1024 else []
+        sizes += [f"{_binary(self.done)}B"] if self.done >= 1024 else []
         shown = f" ({', '.join(sizes)})" if sizes else ""
         return f"{head}{self.done} bytes{shown} copied, {elapsed:.6g} s, {_decimal(rate)}B/s\n"
 
@@ -127,19 +125,28 @@ def _scaled(value: float, base: int, letters: str) -> tuple[str, str]:
     return digits, letters[power - 1] if power else ""
 
 
-def _binary(value: float, mark: str = "") -> str:
+def _binary(value: float) -> str:
     digits, letter = _scaled(value, 1024, "KMGTP")
-    gap = " " if mark else ""
-    return f"{digits}{gap}{letter}{mark if letter else ''}"
+    return f"{digits} {letter}{'i' if letter else ''}"
 
 
 def _decimal(value: float) -> str:
     return " ".join(_scaled(value, 1000, "kMGTP"))
 
 
+async def _check_operands(process: Process) -> None:
+    """Refuse operands that dd does not know."""
+    for word in process.argv[1:]:
+        name, equals, value = word.partition("=")
+        if not equals or name not in OPERANDS:
+            await kit.usage(process, f"unrecognized operand '{word}'")
+        if name in SIZES and not SIZE.fullmatch(value):
+            await kit.refuse(process, f"invalid number: '{value}'")
+
+
 async def dd(process: Process) -> int:
     """Copy blocks."""
-    await refusals.of_dd(process)
+    await _check_operands(process)
     words = dict(word.partition("=")[::2] for word in process.argv[1:])
     block = kit.number(words.get("bs", "512")) or 512
     count = kit.number(words.get("count", "")) if "count" in words else None

@@ -7,7 +7,7 @@ import re
 from kubesim.shell.errors import Leave
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.patterns import CLASSES
-from kubesim.shell.tools import kit, refusals
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.text import process_read
 from kubesim.shell.words import ansi
 
@@ -32,10 +32,11 @@ async def cut(process: Process) -> int:
     opts = await kit.options(process)
     kind = opts.last("bcf")
     if not kind:
-        if process.busybox:
-            return await process.fail("expected a list of bytes, characters, or fields")
         await kit.usage(process, "you must specify a list of bytes, characters, or fields")
-    await refusals.of_cut(process, opts, kind)
+    if len({flag for flag, _ in opts.given} & set("bcf")) > 1 or len(opts.all(kind)) > 1:
+        await kit.usage(process, "only one list may be specified")
+    if "d" in opts and kind != "f":
+        await kit.usage(process, "an input delimiter may be specified only when operating on fields")
     chosen = ranges(opts.get(kind))
     if chosen is None:
         await kit.usage(
@@ -96,6 +97,16 @@ def charset(spec: str) -> list[str]:
     return out
 
 
+async def _check_set(process: Process, spec: str) -> None:
+    """Refuse unknown classes and ranges that run backwards."""
+    for name in re.findall(r"\[:(\w*):\]", spec):
+        if name not in CLASSES:
+            await kit.refuse(process, f"invalid character class '{name}'")
+    for first, last in re.findall(r"([^\\\[])-(.)", re.sub(r"\[:\w*:\]", "", spec)):
+        if last < first:
+            await kit.refuse(process, f"range-endpoints of '{first}-{last}' are in reverse collating sequence order")
+
+
 async def tr(process: Process) -> int:
     """Translate, squeeze or delete characters."""
     opts = await kit.options(process)
@@ -105,7 +116,13 @@ async def tr(process: Process) -> int:
         await process.fail(f"missing operand after '{opts.args[0]}'")
         await process.error("Two strings must be given when translating.\n")
         raise Leave(await _try_help(process))
-    await refusals.of_tr(process, opts)
+    most = 1 if "d" in opts and "s" not in opts else 2
+    if len(opts.args) > most:
+        await kit.usage(process, f"extra operand '{opts.args[most]}'")
+    for spec in opts.args:
+        await _check_set(process, spec)
+    if opts.args[1:] == [""] and "t" not in opts:
+        await kit.refuse(process, "when not truncating set1, string2 must be non-empty")
     first = charset(opts.args[0])
     second = charset(opts.args[1]) if len(opts.args) > 1 else []
     table = _tr_table(first, second, opts)

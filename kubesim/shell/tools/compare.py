@@ -125,7 +125,7 @@ async def _unified(
     for mark, name, label in zip(("---", "+++"), names, [*labels, "", ""][:2], strict=True):
         node = process.view.find(name) if name != "-" else None
         at = when(process, node.mtime if node else process.machine.now(), full=True)
-        await process.write(f"{mark} {label or (name if process.busybox else f'{name}{chr(9)}{at}')}\n")
+        await process.write(f"{mark} {label or f'{name}{chr(9)}{at}'}\n")
     context = int(opts.get("U", "3")) if opts.get("U", "3").isdecimal() else 3
     for group in matcher.get_grouped_opcodes(context):
         i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]

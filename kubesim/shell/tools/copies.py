@@ -29,9 +29,7 @@ async def _transfer(process: Process, opts: kit.Options, *, move: bool) -> int:
     *sources, target = args
     inside = isinstance(process.view.find(target), Directory) and "T" not in opts
     if len(sources) > 1 and not inside:
-        return await process.fail(
-            f"target '{target}' is not a directory" if not process.busybox else f"{target}: Not a directory"
-        )
+        return await process.fail(f"target '{target}' is not a directory")
     status = 0
     for source in sources:
         place = f"{target.rstrip('/')}/{base(source)}" if inside else target
@@ -50,9 +48,7 @@ async def _move_one(process: Process, source: str, place: str, opts: kit.Options
         process.view.rename(source, place)
     except FileError as error:
         if error.code == "ENOENT" and process.view.find(source, follow=False) is None:
-            text = f"can't rename '{source}'" if process.busybox else f"cannot stat '{source}'"
-        elif process.busybox:
-            text = f"can't rename '{source}'"
+            text = f"cannot stat '{source}'"
         else:
             text = f"cannot move '{source}' to '{place}'"
         return await process.fail(f"{text}: {error.text}")
@@ -66,14 +62,10 @@ async def _copy_one(process: Process, source: str, place: str, opts: kit.Options
     try:
         node = process.view.node(source, follow=not (opts.any("adP") or recursive and "L" not in opts))
     except FileError as error:
-        text = f"can't stat '{source}'" if process.busybox else f"cannot stat '{source}'"
+        text = f"cannot stat '{source}'"
         return await process.fail(f"{text}: {error.text}")
     if isinstance(node, Directory) and not recursive:
-        text = (
-            f"omitting directory '{source}'"
-            if process.busybox
-            else f"-r not specified; omitting directory '{source}'"
-        )
+        text = f"-r not specified; omitting directory '{source}'"
         return await process.fail(text)
     if "n" in opts and process.view.find(place):
         return 0
@@ -105,12 +97,10 @@ async def _copy(process: Process, node: Node, source: str, place: str, opts: kit
             copy = process.view.node(place, follow=False)
             copy.mode, copy.mtime, copy.uid, copy.gid = node.mode, node.mtime, node.uid, node.gid
     except FileError as error:
-        verb = "can't create" if process.busybox else "cannot create regular file"
+        verb = "cannot create regular file"
         if error.code == "EACCES" and not process.view.may(node, 4):
-            verb = "can't open" if process.busybox else "cannot open"
-            return await process.fail(
-                f"{verb} '{source}'" + ("" if process.busybox else " for reading") + f": {error.text}"
-            )
+            verb = "cannot open"
+            return await process.fail(f"{verb} '{source}' for reading: {error.text}")
         return await process.fail(f"{verb} '{place}': {error.text}")
     status = 0
     if isinstance(node, Directory) and depth < DEEPEST:

@@ -20,9 +20,7 @@ async def date(process: Process) -> int:
     if "d" in opts:
         found = _date(opts.get("d"), now)
         if found is None:
-            return await process.fail(
-                f"invalid date '{opts.get('d')}'" if process.busybox else f"invalid date '{opts.get('d')}'"
-            )
+            return await process.fail(f"invalid date '{opts.get('d')}'")
         moment = found
     await kit.no_operands(process, [word for word in opts.args if word[:1] != "+"], "invalid date '{}'")
     await kit.no_operands(process, opts.args[1:])

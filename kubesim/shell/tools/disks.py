@@ -21,8 +21,7 @@ async def du(process: Process) -> int:
     status = total = 0
     for name in opts.args or ["."]:
         if process.view.find(name, follow=False) is None:
-            text = f"{name}" if process.busybox else f"cannot access '{name}'"
-            status = await process.fail(f"{text}: No such file or directory")
+            status = await process.fail(f"cannot access '{name}': No such file or directory")
             continue
         total += await _du(process, name, opts, 0)
     if "c" in opts:
@@ -117,9 +116,7 @@ async def _inodes(process: Process, rows: list[tuple[str, str, int, int, str]]) 
 async def mount(process: Process) -> int:
     """Show what is mounted; mounting is not allowed."""
     if len(process.argv) > 1 and not process.argv[1].startswith("-t"):
-        return await process.fail(
-            "permission denied (are you root?)" if process.busybox else "only root can do that", 1
-        )
+        return await process.fail("only root can do that", 1)
     for row in mounts.seen(process.machine, process.view.files):
         await process.write(f"{row.source} on {row.path} type {row.kind} ({row.options})\n")
     return 0

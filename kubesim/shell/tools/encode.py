@@ -32,7 +32,7 @@ async def _input(process: Process, args: list[str]) -> bytes:
 async def base64(process: Process) -> int:
     """Encode or decode base 64."""
     opts = await kit.options(process)
-    if not opts.get("w", "0").isdecimal() and not process.busybox:
+    if not opts.get("w", "0").isdecimal():
         return await process.fail(f"invalid wrap size: '{opts.get('w')}'")
     data = await _input(process, opts.args)
     if opts.any("dD"):
@@ -43,7 +43,7 @@ async def base64(process: Process) -> int:
             good = text[: len(text) // 4 * 4]
             with suppress(binascii.Error, ValueError):
                 await process.write(base64_codec.b64decode(good, validate=True))
-            return await process.fail("invalid input" if not process.busybox else "truncated input")
+            return await process.fail("invalid input")
         return 0
     text = base64_codec.b64encode(data)
     wide = int(opts.get("w", "76")) if opts.get("w", "76").isdecimal() else 76
@@ -158,7 +158,7 @@ async def _unzipped(process: Process, name: str, data: bytes) -> bytes | None:
             await process.tick(32)
     except zlib.error:
         shown = name if name != "-" else "stdin"
-        await process.fail("invalid magic" if process.busybox else f"{shown}: not in gzip format")
+        await process.fail(f"{shown}: not in gzip format")
         return None
     if not unpacker.eof:
         await process.fail(f"{name}: unexpected end of file")
@@ -202,8 +202,6 @@ async def tar(process: Process) -> int:
         argv[0] = "-" + argv[0]
     opts = await kit.options(process, argv=argv)
     if not opts.any("cxt"):
-        if process.busybox:
-            return await process.fail("one of '-txc' options must be given")
         await process.fail("You must specify one of the '-Acdtrux', '--delete' or '--test-label' options")
         await process.error("Try 'tar --help' or 'tar --usage' for more information.\n")
         return 2
@@ -232,18 +230,10 @@ async def _create(process: Process, opts: kit.Options) -> int:
     for name in opts.args:
         if view.find(name, follow=False) is None:
             status = 2
-            await process.fail(
-                f"{name}: Cannot stat: No such file or directory"
-                if not process.busybox
-                else f"{name}: No such file or directory"
-            )
+            await process.fail(f"{name}: Cannot stat: No such file or directory")
             continue
         if name.startswith("/") and "P" not in opts:
-            await process.fail(
-                "Removing leading `/' from member names"
-                if not process.busybox
-                else "removing leading '/' from member names"
-            )
+            await process.fail("Removing leading `/' from member names")
         for path, node in view.tree(name):
             await process.tick()
             if path in opts.all("exclude"):
@@ -258,7 +248,7 @@ async def _create(process: Process, opts: kit.Options) -> int:
     whole += bytes(1024)
     whole += bytes(-len(whole) % 10240)
     view.cwd = start
-    if status and not process.busybox:
+    if status:
         await process.fail("Exiting with failure status due to previous errors")
     await out.write(await _zipped(process, bytes(whole)) if "z" in opts else bytes(whole))
     return status
@@ -296,8 +286,6 @@ async def _unpack(process: Process, opts: kit.Options) -> int:
                 continue
             await _member(process, opts, archive, member)
     except (tarfile.TarError, EOFError, ValueError, zlib.error):
-        if process.busybox:
-            return await process.fail("invalid tar magic")
         await process.fail("This does not look like a tar archive")
         await process.fail("Exiting with failure status due to previous errors")
         return 2

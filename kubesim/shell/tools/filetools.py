@@ -30,9 +30,8 @@ async def mkdir(process: Process) -> int:
         try:
             await _make_directory(process, name, opts)
         except FileError as error:
-            text = "can't create directory" if process.busybox else "cannot create directory"
-            shown = f"{text} '{name}'" if process.busybox else f"{text} '{name}'"
-            status = await process.fail(f"{shown}: {error.text}")
+            text = "cannot create directory"
+            status = await process.fail(f"{text} '{name}': {error.text}")
     return status
 
 
@@ -65,8 +64,7 @@ async def rmdir(process: Process) -> int:
             process.view.remove(name, directory=True)
         except FileError as error:
             if "i" not in opts:
-                text = f"'{name}'" if process.busybox else f"failed to remove '{name}'"
-                status = await process.fail(f"{text}: {error.text}")
+                status = await process.fail(f"failed to remove '{name}': {error.text}")
     return status
 
 
@@ -103,10 +101,7 @@ async def _remove(process: Process, name: str, opts: kit.Options, depth: int) ->
                 status = await _remove(process, f"{name.rstrip('/')}/{below}", opts, depth + 1) or status
         process.view.remove(name, directory=isinstance(node, Directory))
     except FileError as error:
-        text = f"can't remove '{name}'" if process.busybox and error.code == "ENOENT" else f"cannot remove '{name}'"
-        if process.busybox and error.code == "EISDIR":
-            return await process.fail(f"'{name}' is a directory")
-        return await process.fail(f"{text}: {error.text}")
+        return await process.fail(f"cannot remove '{name}': {error.text}")
     if "v" in opts:
         what = "directory " if isinstance(node, Directory) else ""
         await process.write(f"removed {what}'{name}'\n")
@@ -131,8 +126,7 @@ async def touch(process: Process) -> int:
                 raise FileError("EROFS", name)
             node.mtime = moment
         except FileError as error:
-            text = f"{name}" if process.busybox else f"cannot touch '{name}'"
-            status = await process.fail(f"{text}: {error.text}")
+            status = await process.fail(f"cannot touch '{name}': {error.text}")
     return status
 
 
@@ -161,10 +155,10 @@ def _moment(process: Process, opts: kit.Options) -> float | None:
 async def ln(process: Process) -> int:
     """Make links."""
     opts = await kit.options(process)
-    if not opts.args and not process.busybox:
+    if not opts.args:
         await kit.usage(process, "missing file operand")
     await missing(process, opts.args, 1)
-    if len(opts.args) > 2 and process.view.find(opts.args[-1]) is None and not process.busybox:
+    if len(opts.args) > 2 and process.view.find(opts.args[-1]) is None:
         return await process.fail(f"target '{opts.args[-1]}': No such file or directory")
     *targets, name = opts.args if len(opts.args) > 1 else [opts.args[0], base(opts.args[0])]
     status = 0
@@ -175,7 +169,7 @@ async def ln(process: Process) -> int:
         try:
             if "f" in opts and process.view.find(place, follow=False):
                 process.view.remove(place)
-            if "s" not in opts and process.view.find(target, follow=False) is None and not process.busybox:
+            if "s" not in opts and process.view.find(target, follow=False) is None:
                 status = await process.fail(f"failed to access '{target}': No such file or directory")
                 continue
             if "s" in opts:
@@ -184,8 +178,7 @@ async def ln(process: Process) -> int:
                 _hard(process, target, place)
         except FileError as error:
             sort = "symbolic" if "s" in opts else "hard"
-            text = f"{place}" if process.busybox else f"failed to create {sort} link '{place}'"
-            status = await process.fail(f"{text}: {error.text}")
+            status = await process.fail(f"failed to create {sort} link '{place}': {error.text}")
     return status
 
 

@@ -130,7 +130,7 @@ class _Find:
         if word.startswith("-") and name in _FLAGS:
             return name, None
         if word.startswith("-"):
-            text = f"unrecognized: {word}" if self.process.busybox else f"unknown predicate `{word}'"
+            text = f"unknown predicate `{word}'"
             raise FindError(text)
         raise FindError(f"paths must precede expression: `{word}'")
 
@@ -295,8 +295,7 @@ async def find(process: Process) -> int:
     for start in words[:split] or ["."]:
         node = process.view.find(start, follow=False)
         if node is None:
-            text = f"{start}" if process.busybox else f"'{start}'"
-            expression.status = await process.fail(f"{text}: No such file or directory")
+            expression.status = await process.fail(f"'{start}': No such file or directory")
         else:
             await _descend(expression, start, node, 0)
     for command, paths in expression.batches.values():

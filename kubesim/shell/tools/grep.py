@@ -51,11 +51,6 @@ async def _sources(process: Process, opts: kit.Options) -> list[str]:
         found += kit.text(await kit.everything(process, handle)).splitlines()
     if not opts.all("e") and not opts.all("f"):
         if not opts.args:
-            if process.busybox:
-                await process.error(
-                    f"{kit.BUSYBOX}\n\nUsage: grep [-HhnlLoqvsrRiwFE] [-m N] [-A|B|C N] PATTERN [FILE]...\n"
-                )
-                raise Leave(1)
             await process.error(
                 "Usage: grep [OPTION]... PATTERNS [FILE]...\nTry 'grep --help' for more information.\n"
             )
@@ -79,7 +74,7 @@ async def _finder(process: Process, opts: kit.Options, sources: list[str]) -> Fi
             else:
                 compiled.append(regexes.compile_posix(source, extended=extended and not fixed, ignore_case=ignore))
     except regexes.RegexError as error:
-        text = f"bad regex '{sources[0]}': {error}" if process.busybox else str(error)
+        text = str(error)
         raise Leave(await process.fail(text, 2)) from error
     return lambda line: _spans(compiled, line, opts)
 
@@ -125,9 +120,7 @@ async def _visit(
     await process.tick()
     if isinstance(node, Directory):
         if not opts.any("rR"):
-            if not process.busybox:
-                await process.fail(f"{name}: Is a directory")
-            state.failed = state.failed or process.busybox
+            await process.fail(f"{name}: Is a directory")
             return
         for below in node.names() if depth < 64 else []:
             path = below if name == "." and not given else f"{name.rstrip('/')}/{below}"
@@ -158,20 +151,10 @@ def _left_out(process: Process, path: str, name: str, opts: kit.Options) -> bool
     return bool(opts.all("include")) and not fits("include") or fits("exclude")
 
 
-async def _count(process: Process, opts: kit.Options, flag: str) -> int:
-    word = opts.get(flag) or opts.get("C") or "0"
-    if not word.isdecimal():
-        text = "invalid context length argument" if flag != "m" else "invalid max count"
-        raise Leave(await process.fail(f"{word}: {text}" if flag != "m" else text, 2))
-    return int(word)
-
-
 async def _file(
     process: Process, handle: Handle, name: str, opts: kit.Options, finder: Finder, state: _State, *, many: bool
 ) -> None:
-    after, before = await _count(process, opts, "A"), await _count(process, opts, "B")
-    if not process.busybox and not opts.get("m", "0").removeprefix("-").isdecimal():
-        raise Leave(await process.fail("invalid max count", 2))
+    after, before = (int(opts.get(flag) or opts.get("C") or "0") for flag in "AB")
     most = int(opts.get("m")) if opts.get("m").isdecimal() else None
     waiting: deque[tuple[int, str]] = deque(maxlen=before or 1)
     count = number = last = following = 0

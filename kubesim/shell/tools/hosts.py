@@ -35,9 +35,7 @@ async def chroot(process: Process) -> int:
         if not isinstance(place.node, Directory):
             raise FileError("ENOENT" if place.node is None else "ENOTDIR", path)
     except FileError as error:
-        quoted = "can't" if process.busybox else "cannot"
-        shown = f"{quoted} change root directory to '{path}'"
-        return await process.fail(f"{shown}: {error.text}", 1 if process.busybox else 125)
+        return await process.fail(f"cannot change root directory to '{path}': {error.text}", 125)
     at = "/" + place.path.strip("/")
     mounts = process.view.files.mounts
     inner = {
@@ -55,7 +53,7 @@ async def _enter(process: Process, files: Files, argv: list[str]) -> int:
     try:
         program = find(view, argv, DEFAULT_PATH)
     except StartError as error:
-        shown = "can't execute" if process.busybox else "failed to run command"
+        shown = "failed to run command"
         return await process.fail(f"{shown} '{argv[0]}': {error.text or 'No such file or directory'}", error.code)
     child = process.child(program, env={**process.env, "PATH": DEFAULT_PATH})
     child.view = view
@@ -74,14 +72,10 @@ async def nsenter(process: Process) -> int:
         return await process.fail(every if "a" in opts else "neither filename nor target pid supplied for ns/mnt")
     found, machine = process.machine.all().get(int(target)), process.machine
     if found is None:
-        text = f"can't open '/proc/{target}/ns/mnt'" if process.busybox else f"cannot open /proc/{target}/ns/ipc"
-        return await process.fail(f"{text}: No such file or directory")
+        return await process.fail(f"cannot open /proc/{target}/ns/ipc: No such file or directory")
     if machine.devices is None or not machine.devices.privileged:
         name = NAMESPACES[wanted[0]] if wanted else "mnt"
-        text = (
-            f"can't open '/proc/{target}/ns/{name}'" if process.busybox else f"cannot open /proc/{target}/ns/{name}"
-        )
-        return await process.fail(f"{text}: Permission denied")
+        return await process.fail(f"cannot open /proc/{target}/ns/{name}: Permission denied")
     inner = getattr(found, "inner", None)
     if inner is not None or "m" not in wanted or machine.host is None:
         files = inner.machine.files if inner is not None and "m" in wanted else process.view.files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -41,15 +42,6 @@ _OPEN = {
     "ls": "cannot access '{name}': {text}",
     "file": "cannot open `{name}' ({text})",
 }
-_BUSYBOX_OPEN = {
-    "cat": "can't open '{name}': {text}",
-    "ls": "{name}: {text}",
-    "head": "{name}: {text}",
-}
-
-
-LONGEST_NUMBER = 19
-"""Digits."""
 
 
 @dataclass
@@ -98,12 +90,12 @@ async def parsed(
     argv: list[str] | None = None,
     stop: bool = False,
     numbers: str = "",
-    whole: Mapping[str, str] | None = None,
+    values: Mapping[str, tuple[str, str]] | None = None,
 ) -> Options:
     """Read a command line: ``short`` options as getopt has them, ``long`` names with their flags, ``=`` for a value.
 
-    ``stop`` ends the options at the first other word; ``numbers`` is the flag that ``-5`` stands for; ``whole`` names
-    the flags whose values are whole numbers, with what is said of one that is none. A wrong option ends the program.
+    ``stop`` ends the options at the first other word; ``numbers`` is the flag that ``-5`` stands for; ``values`` has
+    the patterns of flags' values, each with what is said of another. A wrong option ends the program.
     """
     found = Options()
     words = list(process.argv[1:] if argv is None else argv)
@@ -126,16 +118,16 @@ async def parsed(
             if stop:
                 found.args += words
                 break
-    for flag, wrong in (whole or {}).items():
-        await _check_whole(process, found.get(flag, "0"), wrong)
+    for flag, (pattern, wrong) in (values or {}).items():
+        for value in found.all(flag):
+            if not re.fullmatch(pattern, value, re.ASCII):
+                await refuse(process, wrong.format(value))
     return found
 
 
-async def _check_whole(process: Process, value: str, wrong: str) -> None:
-    """End the program where a value is no whole number, or one that no file has."""
-    if not (value.isascii() and value.isdecimal() and len(value) < LONGEST_NUMBER):
-        await process.fail(wrong.format(value))
-        raise Leave(1)
+async def refuse(process: Process, text: str) -> NoReturn:
+    """Say why a program does not do what it was asked, and end it."""
+    raise Leave(await process.fail(text, USAGE_STATUS.get(process.name, 1)))
 
 
 async def _short(process: Process, found: Options, flags: str, words: list[str], short: str) -> None:
@@ -192,11 +184,7 @@ async def usage(process: Process, text: str) -> None:
 
 async def complain(process: Process, name: str, error: FileError, status: int = 1) -> int:
     """Say that a file cannot be opened, as this program words it."""
-    forms = {**_OPEN, **_BUSYBOX_OPEN} if process.busybox else _OPEN
-    if process.busybox and process.name in ("tail", "wc", "sort", "sed", "grep"):
-        form = "{name}: {text}"
-    else:
-        form = forms.get(process.name, "{name}: {text}")
+    form = _OPEN.get(process.name, "{name}: {text}")
     return await process.fail(form.format(name=name, text=error.text), status)
 
 

@@ -56,7 +56,7 @@ async def ip(process: Process) -> int:
 async def _change(process: Process, kind: str) -> int:
     if process.machine.devices is not None and process.machine.devices.privileged:
         return 0
-    await process.error(f"{'ip: ' if process.busybox else ''}RTNETLINK answers: Operation not permitted\n")
+    await process.error("RTNETLINK answers: Operation not permitted\n")
     return 2
 
 

@@ -76,7 +76,7 @@ async def ls(process: Process) -> int:
         try:
             node = process.view.node(name, follow=not opts.any("ldF") or name.endswith("/"))
         except FileError as error:
-            status = await kit.complain(process, name, error, 1 if process.busybox else 2)
+            status = await kit.complain(process, name, error, 2)
             continue
         if isinstance(node, Link) and not opts.any("ld") and isinstance(process.view.find(name), Directory):
             node = process.view.node(name)
@@ -109,8 +109,7 @@ async def _folder(process: Process, path: str, opts: kit.Options, *, titled: boo
     try:
         directory = process.view.directory(path)
     except FileError as error:
-        text = f"cannot open directory '{path}': {error.text}"
-        return await process.fail(f"can't open '{path}': {error.text}" if process.busybox else text, 2)
+        return await process.fail(f"cannot open directory '{path}': {error.text}", 2)
     if titled:
         await process.write(("" if first else "\n") + f"{path}:\n")
     names = directory.names()
@@ -175,7 +174,7 @@ def _columns(shown: list[str], widths: list[int], wide: int, *, across: bool) ->
 
 def _decorated(process: Process, entry: Entry, opts: kit.Options) -> str:
     name, _, node = entry
-    if process.tty(1) and not process.busybox and any(char in " '\"$&*()[]{};<>|\\!`" for char in name):
+    if process.tty(1) and any(char in " '\"$&*()[]{};<>|\\!`" for char in name):
         name = quote(name, always=True)
     if "Q" in opts:
         name = f'"{name}"'
@@ -228,8 +227,6 @@ async def _long(process: Process, entries: list[Entry], opts: kit.Options) -> No
             name += f" -> {node.target}"
         rows.append((entry, mode(node), str(node.links + _below(node)), owner, group, shown, name))
     wide = [max((len(row[column]) for row in rows), default=0) for column in range(1, 6)]
-    if process.busybox:
-        wide = [10, max(wide[1], 5), max(wide[2], 8), max(wide[3], 8), max(wide[4], 9)]
     for entry, shape, links, owner, group, shown, name in rows:
         who = [f"{owner:<{wide[2]}}"] * ("g" not in opts) + [f"{group:<{wide[3]}}"] * (not opts.any("oG"))
         start = f"{entry[2].number:>8} " if "i" in opts else ""
@@ -256,8 +253,7 @@ async def stat(process: Process) -> int:
         try:
             node = process.view.node(name, follow="L" in opts)
         except FileError as error:
-            text = f"can't stat '{name}'" if process.busybox else f"cannot statx '{name}'"
-            status = await process.fail(f"{text}: {error.text}")
+            status = await process.fail(f"cannot statx '{name}': {error.text}")
             continue
         if "c" in opts or "printf" in opts:
             form = opts.get("c") or opts.get("printf")

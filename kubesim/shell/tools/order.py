@@ -8,7 +8,7 @@ from typing import Any
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools import kit, refusals
+from kubesim.shell.tools import kit
 
 BATCH = 1000
 _NUMBER = re.compile(r"\s*(-?\d{0,300}(?:\.\d{0,300})?)")
@@ -113,7 +113,6 @@ def _turned(value: Any, *, reverse: bool) -> Any:
 async def sort(process: Process) -> int:
     """Sort lines."""
     opts = await kit.options(process)
-    await refusals.of_sort(process, opts)
     lines, status = await kit.every_line(process, opts.args)
     if status:
         return 2
@@ -203,7 +202,8 @@ async def seq(process: Process) -> int:
     """Print numbers."""
     opts = await kit.options(process, argv=_guard(process.argv[1:]))
     words = [word.removeprefix("\0") for word in opts.args]
-    await refusals.of_seq(process, opts, words)
+    if len(words) > 3:
+        await kit.usage(process, f"extra operand '{words[3]}'")
     if not words:
         await kit.usage(process, "missing operand")
     for word in words:

@@ -41,7 +41,7 @@ async def realpath(process: Process) -> int:
     for name in opts.args:
         try:
             place = process.view.place(name)
-            if place.node is None and ("e" in opts or process.busybox):
+            if place.node is None and "e" in opts:
                 raise FileError("ENOENT", name)
             await process.write(place.path + "\n")
         except FileError as error:

@@ -71,17 +71,15 @@ async def _chmod(process: Process, name: str, spec: str, *, recursive: bool) -> 
             await process.tick()
             mode = changed_mode(node, spec, process.view.umask)
             if mode is None:
-                if process.busybox:
-                    return await process.fail(f"invalid mode '{spec}'")
                 await kit.usage(process, f"invalid mode: '{spec}'")
                 return 1
             if process.view.uid not in (0, node.uid):
                 raise FileError("EPERM", path)
             node.mode = mode
     except FileError as error:
-        text = f"{name}" if process.busybox else f"cannot access '{name}'"
+        text = f"cannot access '{name}'"
         if error.code in ("EPERM", "EROFS"):
-            text = f"{name}" if process.busybox else f"changing permissions of '{name}'"
+            text = f"changing permissions of '{name}'"
         return await process.fail(f"{text}: {error.text}")
     return 0
 
@@ -97,7 +95,7 @@ async def chown(process: Process) -> int:
     gid = number_of(process.view, group, "/etc/group") if group else -1
     if uid is None or gid is None:
         what = "user" if process.name == "chown" and uid is None else "group"
-        return await process.fail(f"unknown user {owner}" if process.busybox else f"invalid {what}: '{spec}'")
+        return await process.fail(f"invalid {what}: '{spec}'")
     status = 0
     for name in names:
         try:
@@ -108,7 +106,7 @@ async def chown(process: Process) -> int:
                 each.uid, each.gid = each.uid if uid < 0 else uid, each.gid if gid < 0 else gid
         except FileError as error:
             text = f"changing ownership of '{name}'" if error.code == "EPERM" else f"cannot access '{name}'"
-            status = await process.fail(f"{name if process.busybox else text}: {error.text}")
+            status = await process.fail(f"{text}: {error.text}")
     return status
 
 

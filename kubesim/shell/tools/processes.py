@@ -291,7 +291,7 @@ async def kill(process: Process) -> int:
         word = args.pop(0)[1:]
         value = number(args.pop(0) if word == "s" else word)
         if value is None:
-            return await process.fail(f"bad signal name '{word}'" if process.busybox else f"invalid signal: {word}")
+            return await process.fail(f"invalid signal: {word}")
         name = NAMES.get(value, "")
     status = 0
     for word in args:
@@ -302,7 +302,7 @@ async def kill(process: Process) -> int:
             elif pid not in process.machine.all():
                 raise KeyError(word)
         except KeyError:
-            shown = f"can't kill pid {word}: No such process" if process.busybox else f"({word}): No such process"
+            shown = f"({word}): No such process"
             status = await process.fail(shown)
     return status
 

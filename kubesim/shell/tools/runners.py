@@ -9,8 +9,10 @@ from kubesim.shell.errors import StartError
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
 from kubesim.shell.signals import NAMES, number
-from kubesim.shell.tools import kit, refusals
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.system import UNITS
+
+ADJUSTMENT = re.compile(r"(?:-n?|--adjustment=?)([+-]?[\w.]*)")
 
 
 def seconds(word: str) -> float | None:
@@ -27,13 +29,11 @@ async def sleep(process: Process) -> int:
         await kit.usage(process, "missing operand")
     total = 0.0
     for word in process.argv[1:]:
-        if word[:1] == "-" and not process.busybox:
+        if word[:1] == "-":
             wrong = f"unrecognized option '{word}'" if word[:2] == "--" else f"invalid option -- '{word[1:2]}'"
             await kit.usage(process, wrong)
         length = seconds(word)
         if length is None:
-            if process.busybox:
-                return await process.fail(f"invalid number '{word}'")
             await kit.usage(process, f"invalid time interval '{word}'")
         total += length or 0.0
     await process.sleep(total)
@@ -43,12 +43,13 @@ async def sleep(process: Process) -> int:
 async def timeout(process: Process) -> int:
     """Run a program for a limited time."""
     opts = await kit.options(process)
-    if len(opts.args) < 2 and not process.busybox:
+    if len(opts.args) < 2:
         await process.error(f"Try '{process.name} --help' for more information.\n")
         return 125
-    if len(opts.args) < 2:
-        await kit.usage(process, "missing operand")
-    await refusals.of_timeout(process, opts, "k" in opts and seconds(opts.get("k")) is None)
+    if "k" in opts and seconds(opts.get("k")) is None:
+        await kit.usage(process, f"invalid time interval '{opts.get('k')}'")
+    if "s" in opts and number(opts.get("s")) is None:
+        await kit.usage(process, f"'{opts.get('s')}': invalid signal")
     length = seconds(opts.args[0])
     if length is None:
         await kit.usage(process, f"invalid time interval '{opts.args[0]}'")
@@ -56,8 +57,7 @@ async def timeout(process: Process) -> int:
     try:
         child = process.run(opts.args[1:])
     except StartError as error:
-        shown = f"can't execute '{opts.args[1]}'" if process.busybox else f"failed to run command '{opts.args[1]}'"
-        return await process.fail(f"{shown}: {error.text}", error.code)
+        return await process.fail(f"failed to run command '{opts.args[1]}': {error.text}", error.code)
     process.handlers["TERM"] = child.signal
     ended = asyncio.ensure_future(child.wait())
     clock = asyncio.ensure_future(process.machine.clock.sleep(length or 1e9))
@@ -72,7 +72,7 @@ async def timeout(process: Process) -> int:
             later.cancel()
             child.signal("KILL")
         status = await child.wait()
-        return status if "p" in opts or process.busybox else 137 if name == "KILL" else 124
+        return status if "p" in opts else 137 if name == "KILL" else 124
     finally:
         ended.cancel()
         clock.cancel()
@@ -92,8 +92,7 @@ async def env(process: Process) -> int:
     try:
         program = find(process.view, args, found.get("PATH", DEFAULT_PATH))
     except StartError as error:
-        shown = f"can't execute '{args[0]}'" if process.busybox else f"'{args[0]}'"
-        return await process.fail(f"{shown}: {error.text}", error.code)
+        return await process.fail(f"'{args[0]}': {error.text}", error.code)
     return await become(process, program, found)
 
 
@@ -112,7 +111,16 @@ async def nohup(process: Process) -> int:
 
 async def nice(process: Process) -> int:
     """Run a program with less right to compute; without one, tell how nice it is."""
-    words = await refusals.of_nice(process)
+    words = process.argv[1:]
+    if words and (found := ADJUSTMENT.fullmatch(words[0])):
+        words = words[1:] if found[1] else words[2:]
+        value = found[1] or "".join(process.argv[2:3])
+        if not re.fullmatch(r"[+-]?\d+", value):
+            await kit.refuse(process, f"invalid adjustment '{value}'")
+        if not words:
+            await kit.usage(process, "a command must be given with an adjustment")
+    elif words and words[0].startswith("-"):
+        await kit.usage(process, f"unrecognized option '{words[0]}'")
     if not words:
         await process.write("0\n")
         return 0

@@ -23,7 +23,7 @@ def sysctl(own: Mapping[str, str]) -> Tool:
     """Return ``sysctl``, which reads the kernel's parameters; ``own`` are those that a pod has set."""
 
     async def run(process: Process) -> int:
-        opts = await kit.parsed(process, "naAewp::", {"all": "a", "values": "n", "write": "w", "ignore": "e"})
+        opts = await kit.options(process)
         values = {"hostname": process.machine.hostname, "kernel": process.machine.kernel}
         known = {**{name: text.format(**values) for name, text in settings("sysctl").items()}, **own}
         names = sorted(known) if opts.any("aA") else [word.replace("/", ".") for word in opts.args]

@@ -22,8 +22,7 @@ async def id_(process: Process) -> int:
     if opts.args:
         found = number_of(view, opts.args[0])
         if found is None:
-            shown = f"unknown user {opts.args[0]}" if process.busybox else f"'{opts.args[0]}': no such user"
-            return await process.fail(shown)
+            return await process.fail(f"'{opts.args[0]}': no such user")
         uid = gid = found
     user, group = name_of(view, uid), name_of(view, gid, "/etc/group")
     if opts.any("u"):
@@ -43,8 +42,7 @@ async def whoami(process: Process) -> int:
     """Show the user's name."""
     name = name_of(process.view, process.view.uid)
     if name.isdecimal():
-        shown = f"unknown uid {name}" if process.busybox else f"cannot find name for user ID {name}"
-        return await process.fail(shown)
+        return await process.fail(f"cannot find name for user ID {name}")
     await process.write(name + "\n")
     return 0
 
@@ -54,9 +52,7 @@ async def hostname(process: Process) -> int:
     machine = process.machine
     flag = process.argv[1] if len(process.argv) > 1 else ""
     if flag and not flag.startswith("-"):
-        return await process.fail(
-            "sethostname: Operation not permitted" if process.busybox else "you must be root to change the host name"
-        )
+        return await process.fail("you must be root to change the host name")
     await process.write((machine.address if flag in ("-i", "-I") else machine.hostname) + "\n")
     return 0
 
@@ -79,8 +75,6 @@ async def uname(process: Process) -> int:
         chosen = list("snrvmo")
     else:
         chosen = [flag for flag in words if flag in opts] or ["s"]
-    if process.busybox:
-        words["o"] = "Linux"
     await process.write(" ".join(words[flag] for flag in chosen) + "\n")
     return 0
 
@@ -125,10 +119,10 @@ async def uptime(process: Process) -> int:
     """Show how long the machine runs."""
     now, vitals = process.machine.clock.now(), process.machine.vitals()
     loads = ", ".join(f"{load:.2f}" for load in vitals.loads)
-    if {"-s", "--since"} & {*process.argv} and not process.busybox:
+    if {"-s", "--since"} & {*process.argv}:
         await process.write(f"{now - timedelta(seconds=vitals.up_s):%Y-%m-%d %H:%M:%S}\n")
         return 0
-    if {"-p", "--pretty"} & {*process.argv} and not process.busybox:
+    if {"-p", "--pretty"} & {*process.argv}:
         parts = zip((86400, 3600, 60), ("day", "hour", "minute"), (1 << 20, 24, 60), strict=True)
         counts = [(int(vitals.up_s // size) % most, name) for size, name, most in parts]
         shown = ", ".join(f"{count} {name}{'s' if count > 1 else ''}" for count, name in counts if count)

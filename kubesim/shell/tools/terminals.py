@@ -81,11 +81,7 @@ async def stty(process: Process) -> int:
     """Show or change how the terminal behaves."""
     terminal = process.tty(0)
     if not terminal:
-        return await process.fail(
-            "'standard input': Inappropriate ioctl for device"
-            if not process.busybox
-            else "standard input: Inappropriate ioctl for device"
-        )
+        return await process.fail("'standard input': Inappropriate ioctl for device")
     words = process.argv[1:]
     if words == ["size"]:
         await process.write(f"{terminal.size[0]} {terminal.size[1]}\n")

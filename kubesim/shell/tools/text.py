@@ -96,8 +96,7 @@ async def _amount(process: Process, word: str, flag: str) -> int:
     count = kit.number(word)
     if count is None:
         kind = "bytes" if flag == "c" else "lines"
-        text = f"invalid number '{word}'" if process.busybox else f"invalid number of {kind}: '{word}'"
-        raise Leave(await process.fail(text))
+        raise Leave(await process.fail(f"invalid number of {kind}: '{word}'"))
     return count
 
 
@@ -135,8 +134,6 @@ async def _all_but(process: Process, handle: Handle, count: int, flag: str) -> N
 async def tail(process: Process) -> int:
     """Print the end of files and, on request, what is appended to them."""
     opts = await kit.options(process)
-    if "s" in opts and not re.fullmatch(r"\d{1,9}(\.\d{1,9})?", opts.get("s")):
-        return await process.fail(f"invalid number of seconds: '{opts.get('s')}'")
     flag = "c" if "c" in opts else "n"
     word = opts.get(flag, "10")
     count = await _amount(process, word.lstrip("+-"), flag)
@@ -202,7 +199,7 @@ async def wc(process: Process) -> int:
         keys = rows[0][0] if rows else {}
         rows.append(({key: sum(row[key] for row, _ in rows) for key in keys}, "total"))
     for counts, name in rows:
-        await process.write(_wc_line(process, [counts[flag] for flag in flags], name, rows, single=not opts.args))
+        await process.write(_wc_line([counts[flag] for flag in flags], name, rows, single=not opts.args))
     return status
 
 
@@ -218,12 +215,7 @@ async def _counted(process: Process, handle: Handle) -> dict[str, int]:
     return counts
 
 
-def _wc_line(
-    process: Process, values: list[int], name: str, rows: list[tuple[dict[str, int], str]], *, single: bool
-) -> str:
-    if process.busybox:
-        shown = str(values[0]) if len(values) == 1 else " ".join(f"{value:9d}" for value in values)
-        return f"{shown} {name}".rstrip() + "\n"
+def _wc_line(values: list[int], name: str, rows: list[tuple[dict[str, int], str]], *, single: bool) -> str:
     if len(values) == 1 and len(rows) == 1:
         return f"{values[0]} {name}".rstrip() + "\n"
     wide = 7 if single else max(len(str(counts["c"])) for counts, _ in rows)

@@ -7,7 +7,7 @@ import re
 from kubesim.shell.errors import FileError, Leave, StartError
 from kubesim.shell.handles import Bytes
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.tools import kit, refusals
+from kubesim.shell.tools import kit
 
 MOST_ARGUMENTS = 5000
 
@@ -21,7 +21,7 @@ async def run(process: Process, argv: list[str], stdin: bytes | None = None) -> 
             fds[0] = Bytes(stdin)
         return await process.run(argv, fds=fds).wait()
     except StartError as error:
-        form = f"{argv[0]}: {error.text}" if process.busybox else f"'{argv[0]}': {error.text}"
+        form = f"'{argv[0]}': {error.text}"
         return await process.fail(form if process.name == "find" else f"{argv[0]}: {error.text}", error.code)
     except FileError as error:
         return await process.fail(f"cannot fork: {error.text}", 1)
@@ -32,22 +32,7 @@ async def run(process: Process, argv: list[str], stdin: bytes | None = None) -> 
 
 async def xargs(process: Process) -> int:
     """Run programs with words of standard input as arguments."""
-    opts = await kit.parsed(
-        process,
-        "0a:d:E:I:i::L:n:P:prs:tx",
-        {
-            "arg-file=": "a",
-            "null": "0",
-            "delimiter=": "d",
-            "max-args=": "n",
-            "no-run-if-empty": "r",
-            "max-procs=": "P",
-            "verbose": "t",
-        },
-        stop=True,
-        whole={flag: f'invalid number "{{}}" for -{flag} option' for flag in "nLP"} if process.busybox else {},
-    )
-    await refusals.of_xargs(process, opts)
+    opts = await kit.options(process)
     try:
         source = process.open(opts.get("a")) if "a" in opts else process.fds[0]
     except FileError as error:

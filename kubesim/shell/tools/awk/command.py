@@ -185,12 +185,7 @@ async def awk(process: Process) -> int:
     try:
         program = Parser("\n".join(pieces)).parse()
     except AwkSyntaxError as error:
-        shown = (
-            f"cmd. line:{error.line}: Unexpected token"
-            if process.busybox
-            else f"line {error.line}: syntax error at or near {error.at}"
-        )
-        return await process.fail(shown, 1 if process.busybox else 2)
+        return await process.fail(f"line {error.line}: syntax error at or near {error.at}", 2)
     runner = Runner(process, program)
     if "F" in opts:
         separator = unescape(opts.get("F"))
@@ -202,7 +197,7 @@ async def awk(process: Process) -> int:
         return await runner.run(opts.args)
     except (AwkError, regexes.RegexError) as error:
         await process.flush()
-        return await process.fail(f"{'cmd. line:1: ' if process.busybox else ''}{error}", 1 if process.busybox else 2)
+        return await process.fail(str(error), 2)
 
 
 TOOLS: dict[str, Tool] = {"awk": awk}

@@ -104,12 +104,7 @@ class Streams(State):
             try:
                 handle = self.process.fds[0] if name == "-" else self.process.open(name)
             except FileError as error:
-                self.status = 2
-                shown = f"{name}: {error.text}" if self.process.busybox else f'cannot open "{name}" ({error.text})'
-                await self.process.fail(shown)
-                if not self.process.busybox:
-                    raise Leave(2) from error
-                continue
+                raise Leave(await self.process.fail(f'cannot open "{name}" ({error.text})', 2)) from error
             self.main = Input(self.process, "", handle)
             self.globals["FILENAME"] = name if name != "-" else ""
             self.globals["FNR"] = 0.0

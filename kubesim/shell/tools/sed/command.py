@@ -17,8 +17,7 @@ async def sed(process: Process) -> int:
     try:
         commands = Parser(script, extended=opts.any("Er")).parse()
     except SedError as error:
-        where = "" if process.busybox else f"-e expression #1, char {len(script)}: "
-        return await process.fail(f"{where}{error}")
+        return await process.fail(f"-e expression #1, char {len(script)}: {error}")
     try:
         return await _edit(process, commands, opts)
     except regexes.RegexError as error:
@@ -47,11 +46,11 @@ async def _edit(process: Process, commands: list[Command], opts: kit.Options) ->
     ended = True
     for name in opts.args or ["-"]:
         if "i" in opts and name != "-" and process.view.find(name) is None:
-            status = await kit.complain(process, name, FileError("ENOENT", name), 4 if not process.busybox else 1)
+            status = await kit.complain(process, name, FileError("ENOENT", name), 4)
             continue
         handle = await kit.opened(process, name)
         if handle is None:
-            status = 2 if not process.busybox else 1
+            status = 2
             continue
         text = kit.text(await kit.everything(process, handle))
         ended = text.endswith("\n") or not text
