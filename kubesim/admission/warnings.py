@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
+from kubesim import data
 from kubesim.admission.podsecurity import TEMPLATES
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.api.quantity import parse
@@ -20,35 +22,8 @@ from kubesim.schema.registry import Kind
 
 MOST, LONGEST = 4096, 256
 """Characters of all warnings of an answer; where there are more, of each."""
-OLD_LABELS = {
-    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
-    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
-    "failure-domain.beta.kubernetes.io/region": 'deprecated since v1.17; use "topology.kubernetes.io/region" instead',
-    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
-    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
-    "app.kubernetes.io/created-by": "deprecated since v1.9",
-    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
-    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
-}
-SYSCTLS = 'non-functional in v1.11+; use the "sysctls" field instead'
-OLD_NOTES = {
-    "scheduler.alpha.kubernetes.io/critical-pod": (
-        'non-functional in v1.16+; use the "priorityClassName" field instead'
-    ),
-    "security.alpha.kubernetes.io/sysctls": SYSCTLS,
-    "security.alpha.kubernetes.io/unsafe-sysctls": SYSCTLS,
-}
-OLD_VOLUMES = {
-    "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",
-    "gitRepo": "deprecated in v1.11, and disabled by default in v1.33+",
-    "scaleIO": "deprecated in v1.16, non-functional in v1.22+",
-    "flocker": "deprecated in v1.22, non-functional in v1.25+",
-    "storageos": "deprecated in v1.22, non-functional in v1.25+",
-    "quobyte": "deprecated in v1.22, non-functional in v1.25+",
-    "glusterfs": "deprecated in v1.25, non-functional in v1.26+",
-    "cephfs": "deprecated in v1.28, non-functional in v1.31+",
-    "rbd": "deprecated in v1.28, non-functional in v1.31+",
-}
+_OLD: dict[str, dict[str, str]] = data.read(Path(__file__).with_suffix(".yaml"))
+OLD_LABELS, OLD_NOTES, OLD_VOLUMES = _OLD["labels"], _OLD["annotations"], _OLD["volumes"]
 HOLDERS = ("initContainers", "containers", "ephemeralContainers")
 BYTES = ("memory", "ephemeral-storage")
 LATER = "DuringSchedulingIgnoredDuringExecution"

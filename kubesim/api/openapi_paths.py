@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
+from kubesim import data
 from kubesim.errors import Obj
 from kubesim.schema.openapi_table import REFERENCE
 from kubesim.schema.registry import Kind, Subresource
@@ -15,48 +17,12 @@ CUSTOM_FORMS = ("application/json", "application/yaml")
 WATCHED = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 CUSTOM_PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 PATCHES = (*CUSTOM_PATCHES, "application/strategic-merge-patch+json")
-BOOLEANS = {
-    "allowWatchBookmarks", "follow", "force", "ignoreStoreReadErrorWithClusterBreakingPotential",
-    "insecureSkipTLSVerifyBackend", "orphanDependents", "previous", "sendInitialEvents", "stderr", "stdin", "stdout",
-    "timestamps", "tty", "watch",
-}  # fmt: skip
-INTEGERS = {"gracePeriodSeconds", "limit", "limitBytes", "ports", "sinceSeconds", "tailLines", "timeoutSeconds"}
-WRITE = ("dryRun", "fieldManager", "fieldValidation")
-DELETE = (
-    "dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents",
-    "propagationPolicy",
-)  # fmt: skip
-PAGE = (
-    "continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch",
-    "sendInitialEvents", "timeoutSeconds",
-)  # fmt: skip
-LIST = tuple(sorted((*PAGE, "allowWatchBookmarks", "watch")))
-STREAM = ("stderr", "stdin", "stdout", "tty")
-CONNECT: dict[str, tuple[str, ...]] = {
-    "attach": ("container", *STREAM),
-    "exec": ("command", "container", *STREAM),
-    "portforward": ("ports",),
-    "proxy": ("path",),
-}
-"""Subresources that are no objects: what they take."""
-LOG = ("container", "follow", "insecureSkipTLSVerifyBackend", "limitBytes", "previous", "sinceSeconds", "stream",
-       "tailLines", "timestamps")  # fmt: skip
+_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+OPERATIONS: dict[str, Obj] = _TABLE["operations"]
+CONNECT: dict[str, Obj] = _TABLE["connect"]
+LIST: list[str] = OPERATIONS["list"]["parameters"]
+TYPES: dict[str, str] = {name: form for form, names in _TABLE["types"].items() for name in names}
 METHODS = ("delete", "get", "head", "options", "patch", "post", "put")
-OPERATIONS = {
-    "get": ("get", "read", "get", ()),
-    "update": ("put", "replace", "put", WRITE),
-    "create": ("post", "create", "post", WRITE),
-    "delete": ("delete", "delete", "delete", DELETE),
-    "patch": ("patch", "patch", "patch", tuple(sorted((*WRITE, "force")))),
-    "list": ("get", "list", "list", LIST),
-    "deletecollection": ("delete", "delete", "deletecollection", tuple(sorted({*PAGE, *DELETE}))),
-}
-"""By verb: method, how its id begins, action, parameters."""
-CUSTOM_PARAMETERS = {"get": ("resourceVersion",), "deletecollection": LIST}
-ANSWERS = {"get": ("200",), "update": ("200", "201"), "create": ("200", "201", "202"), "patch": ("200", "201"),
-           "list": ("200",), "deletecollection": ("200",), "delete": ("200", "202")}  # fmt: skip
-OPTIONS = {"attach": "AttachOptions", "exec": "ExecOptions", "portforward": "PortForwardOptions",
-           "proxy": "ProxyOptions"}  # fmt: skip
 TEXT: Obj = {"schema": {"type": "string"}}
 DEPRECATED = "deprecated: use the 'watch' parameter with a list operation instead"
 WATCH_TEXTS = {
@@ -86,11 +52,11 @@ def paths(kind: Kind, schema: str, others: dict[tuple[str, str, str], str]) -> I
     if "watch" not in kind.verbs:
         return
     if kind.namespaced:
-        yield f"{root}/{kind.plural}", make.everywhere("list", LIST)
+        yield f"{root}/{kind.plural}", make.everywhere("list")
     if kind.custom is not None:
         return
     if kind.namespaced:
-        yield f"{root}/watch/{kind.plural}", make.everywhere("watchlist", LIST)
+        yield f"{root}/watch/{kind.plural}", make.everywhere("watchlist")
     yield f"{root}/watch{scope}/{kind.plural}", make.watch("watchlist")
     yield f"{root}/watch{scope}/{kind.plural}/{{name}}", make.watch("watch")
 
@@ -126,7 +92,7 @@ class _Maker:
         item: Obj = {"parameters": self._shared(named=named)}
         for verb in verbs:
             if verb in self.kind.verbs:
-                item[OPERATIONS[verb][0]] = self._operation(verb, self.schema, self._identity())
+                item[OPERATIONS[verb]["method"]] = self._operation(verb, self.schema, self._identity())
         return item
 
     def under(self, sub: Subresource, schema: str, identity: tuple[str, str, str]) -> Obj:
@@ -136,9 +102,9 @@ class _Maker:
             operation = self._operation(verb, schema, _identity(*identity))
             operation["operationId"] += sub.name.capitalize()
             operation["description"] = _text(verb, self.kind.kind, sub.name)
-            item[OPERATIONS[verb][0]] = operation
+            item[OPERATIONS[verb]["method"]] = operation
         if sub.name == "log":
-            item["parameters"] += [parameter(name) for name in LOG]
+            item["parameters"] += [parameter(name) for name in _TABLE["log"]]
             item["get"]["responses"]["200"]["content"] = dict.fromkeys((*FORMS, "text/plain"), TEXT)
         elif "create" in sub.verbs and len(sub.verbs) == 1:
             item["parameters"] += item["post"].pop("parameters")
@@ -147,7 +113,7 @@ class _Maker:
     def connect(self, name: str, path: str) -> Iterator[tuple[str, Obj]]:
         """Yield the paths of a subresource that is no object: streams, and what is passed on to a server."""
         methods = METHODS if name == "proxy" else ("get", "post")
-        own = [*self._placed(named=True), *(parameter(each) for each in CONNECT[name])]
+        own = [*self._placed(named=True), *(parameter(each) for each in CONNECT[name]["parameters"])]
         yield f"{path}/{name}", {"parameters": own} | {each: self._connecting(each, name) for each in methods}
         if name == "proxy":
             behind = {**parameter("path"), "in": "path", "required": True}
@@ -163,15 +129,15 @@ class _Maker:
             "operationId": title,
             "responses": answers | {"401": {"description": TEXTS["401"]}},
             "x-kubernetes-action": "connect",
-            "x-kubernetes-group-version-kind": _identity("", "v1", f"{self.kind.kind}{OPTIONS[name]}"),
+            "x-kubernetes-group-version-kind": _identity("", "v1", self.kind.kind + CONNECT[name]["options"]),
         }
 
-    def everywhere(self, action: str, parameters: tuple[str, ...]) -> Obj:
+    def everywhere(self, action: str) -> Obj:
         """Return the operation over all namespaces."""
         name = "list" if action == "list" else "watch"
         tail = "ForAllNamespaces" if action == "list" else "ListForAllNamespaces"
         operation = self._answering(f"{name}{self.title}{self.kind.kind}{tail}", action)
-        return {"get": operation, "parameters": [parameter(each) for each in sorted((*parameters, "pretty"))]}
+        return {"get": operation, "parameters": [parameter(each) for each in sorted((*LIST, "pretty"))]}
 
     def watch(self, action: str) -> Obj:
         """Return the older form of a watch."""
@@ -196,12 +162,9 @@ class _Maker:
         return f"list {'or watch ' * watched}objects of kind {self.kind.kind}"
 
     def _operation(self, verb: str, schema: str, identity: Obj) -> Obj:
-        _, name, action, parameters = OPERATIONS[verb]
-        custom, codes = self.kind.custom is not None, ANSWERS[verb]
-        if custom and verb in CUSTOM_PARAMETERS:
-            parameters = CUSTOM_PARAMETERS[verb]
-        if custom and verb == "patch":
-            codes = codes[:1]
+        how, custom = OPERATIONS[verb], self.kind.custom is not None
+        parameters = how.get("custom", how["parameters"]) if custom else how["parameters"]
+        codes = how["codes"][:1] if custom and verb == "patch" else how["codes"]
         many = "Collection" if verb == "deletecollection" else ""
         answer = {"list": f"{schema}List", "deletecollection": f"{META}Status"}.get(verb, schema)
         if verb == "delete" and not self.kind.returns_deleted:
@@ -209,9 +172,9 @@ class _Maker:
         operation: Obj = {
             "tags": [self.tag],
             "description": self._listing() if verb == "list" else _text(verb, self.kind.kind),
-            "operationId": f"{name}{self.title}{many}{self.scope}{self.kind.kind}",
+            "operationId": f"{how['id']}{self.title}{many}{self.scope}{self.kind.kind}",
             "responses": _responses(codes, answer, self.streams if verb == "list" else self.forms),
-            "x-kubernetes-action": action,
+            "x-kubernetes-action": how["action"],
             "x-kubernetes-group-version-kind": identity,
         }
         if parameters:
@@ -236,8 +199,7 @@ def _identity(group: str, version: str, kind: str) -> Obj:
 
 def parameter(name: str) -> Obj:
     """Return a parameter of the query."""
-    form = "boolean" if name in BOOLEANS else "integer" if name in INTEGERS else "string"
-    return {"name": name, "in": "query", "schema": {"type": form, "uniqueItems": True}}
+    return {"name": name, "in": "query", "schema": {"type": TYPES.get(name, "string"), "uniqueItems": True}}
 
 
 def _text(verb: str, kind: str, part: str = "") -> str:
@@ -270,7 +232,7 @@ def _body(verb: str, schema: str, *, custom: bool) -> Obj:
     return {}
 
 
-def _responses(codes: tuple[str, ...], schema: str, forms: tuple[str, ...]) -> Obj:
+def _responses(codes: Iterable[str], schema: str, forms: tuple[str, ...]) -> Obj:
     answers: Obj = {code: {"description": TEXTS[code], "content": _content(forms, schema)} for code in codes}
     return answers | {"401": {"description": TEXTS["401"]}}
 

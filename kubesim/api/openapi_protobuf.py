@@ -1,6 +1,6 @@
 """The OpenAPI version 2 document as the protobuf message that kubectl up to 1.26 asks for.
 
-Field numbers are those of gnostic's ``openapiv2/OpenAPIv2.proto``. What begins with ``x-`` goes into the extensions
+``openapi_protobuf.yaml`` has the messages. What begins with ``x-`` goes into the extensions
 of its message, as YAML text, of which JSON is a part.
 """
 
@@ -8,55 +8,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from kubesim import data
 from kubesim.errors import Obj
 
 Fields = dict[str, tuple[int, str]]
-
-_PARAMETER: Fields = {"required": (1, "bool"), "in": (2, "text"), "description": (3, "text"), "name": (4, "text")}
-MESSAGES: dict[str, Fields] = {
-    "Document": {"swagger": (1, "text"), "info": (2, "Info"), "paths": (8, "Paths"),
-                 "definitions": (9, "Definitions"),
-                 "security": (12, "*SecurityRequirement"), "securityDefinitions": (13, "SecurityDefinitions")},
-    "Info": {"title": (1, "text"), "version": (2, "text")},
-    "PathItem": {"get": (2, "Operation"), "put": (3, "Operation"), "post": (4, "Operation"),
-                 "delete": (5, "Operation"),
-                 "options": (6, "Operation"), "head": (7, "Operation"), "patch": (8, "Operation"),
-                 "parameters": (9, "*ParametersItem")},
-    "Operation": {"tags": (1, "*text"), "description": (3, "text"), "operationId": (5, "text"),
-                  "produces": (6, "*text"), "consumes": (7, "*text"), "parameters": (8, "*ParametersItem"),
-                  "responses": (9, "Responses"), "schemes": (10, "*text"), "": (13, "extension")},
-    "BodyParameter": {"description": (1, "text"), "name": (2, "text"), "in": (3, "text"), "required": (4, "bool"),
-                      "schema": (5, "Schema")},
-    "QueryParameter": {**_PARAMETER, "type": (6, "text"), "uniqueItems": (20, "bool")},
-    "PathParameter": {**_PARAMETER, "type": (5, "text"), "uniqueItems": (19, "bool")},
-    "Response": {"description": (1, "text"), "schema": (2, "SchemaItem")},
-    "ResponseValue": {"response": (1, "Response")},
-    "SchemaItem": {"schema": (1, "Schema")},
-    "Schema": {"$ref": (1, "text"), "format": (2, "text"), "title": (3, "text"), "description": (4, "text"),
-               "default": (5, "any"), "multipleOf": (6, "double"), "maximum": (7, "double"),
-               "exclusiveMaximum": (8, "bool"), "minimum": (9, "double"), "exclusiveMinimum": (10, "bool"),
-               "maxLength": (11, "number"), "minLength": (12, "number"), "pattern": (13, "text"),
-               "maxItems": (14, "number"), "minItems": (15, "number"), "uniqueItems": (16, "bool"),
-               "maxProperties": (17, "number"), "minProperties": (18, "number"), "required": (19, "*text"),
-               "enum": (20, "*any"), "additionalProperties": (21, "AdditionalProperties"), "type": (22, "TypeItem"),
-               "items": (23, "ItemsItem"), "allOf": (24, "*Schema"), "properties": (25, "Properties"),
-               "example": (30, "any"), "": (31, "extension")},
-    "AdditionalProperties": {"schema": (1, "Schema"), "boolean": (2, "bool")},
-    "TypeItem": {"value": (1, "*text")},
-    "ItemsItem": {"schema": (1, "*Schema")},
-    "Strings": {"value": (1, "*text")},
-    "ApiKeySecurity": {"type": (1, "text"), "name": (2, "text"), "in": (3, "text"), "description": (4, "text")},
-    "SecurityDefinition": {"apiKey": (2, "ApiKeySecurity")},
-}  # fmt: skip
-"""By message: the number and the type of each field by its name in JSON; ``*`` is repeated."""
-MAPS = {"Paths": (2, "PathItem"), "Definitions": (1, "Schema"), "Properties": (1, "Schema"),
-        "Responses": (1, "ResponseValue"), "SecurityRequirement": (1, "Strings"),
-        "SecurityDefinitions": (1, "SecurityDefinition")}  # fmt: skip
-"""Messages that are lists of (name, value): the number of the list, and the message of its values."""
+_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+MESSAGES: dict[str, Fields] = _TABLE["messages"]
+MAPS: dict[str, tuple[int, str]] = _TABLE["maps"]
 
 
 def encode(message: str, value: Any) -> bytes:

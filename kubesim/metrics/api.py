@@ -8,46 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import promql_parser as ast
 
+from kubesim import data
 from kubesim.metrics.families import exposed_by
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import LABEL, NAME, Match, QueryError, Value, Window, number, quoted
 from kubesim.metrics.rules import Rules, moment
 from kubesim.metrics.scrape import Database, Target, fits
 
-BUILD = {
-    "version": "3.5.0",
-    "revision": "8be3a9560fbdd18a94dedec4b747c35178177202",
-    "branch": "HEAD",
-    "buildUser": "root@4451b64cb451",
-    "buildDate": "20250714-16:15:23",
-    "goVersion": "go1.24.5",
-}
-FLAGS = {
-    "alertmanager.notification-queue-capacity": "10000",
-    "config.file": "prometheus.yml",
-    "enable-feature": "",
-    "log.format": "logfmt",
-    "log.level": "info",
-    "query.lookback-delta": "5m",
-    "query.max-concurrency": "20",
-    "query.max-samples": "50000000",
-    "query.timeout": "2m",
-    "rules.alert.for-grace-period": "10m",
-    "scrape.timestamp-tolerance": "2ms",
-    "storage.tsdb.path": "data/",
-    "storage.tsdb.retention.time": "1d",
-    "web.enable-admin-api": "false",
-    "web.enable-lifecycle": "false",
-    "web.listen-address": "0.0.0.0:9090",
-    "web.page-title": "Prometheus Time Series Collection and Processing Server",
-    "web.route-prefix": "/",
-}
-"""How it is started where nothing else is said; what is scraped is remembered for a day."""
+_FACTS: dict[str, dict[str, Any]] = data.read(Path(__file__).with_name("prometheus.yaml"))
+BUILD, FLAGS = _FACTS["build"], _FACTS["flags"]
 FURTHEST_S = 2.0**63 / 1000
 """As far from 1970 as milliseconds are counted."""
 STATUS = {"bad_data": 400, "execution": 422, "not_found": 404}
@@ -298,21 +273,13 @@ def _alerts(request: _Request) -> dict[str, Any]:
 
 def runtime(server: Prometheus, now: float) -> dict[str, Any]:
     """Return what ``/api/v1/status/runtimeinfo`` tells."""
-    return {
-        "startTime": moment(server.started),
-        "CWD": "/prometheus",
-        "hostname": "prometheus",
-        "serverTime": moment(now),
+    times = {"startTime": server.started, "serverTime": now, "lastConfigTime": server.loaded}
+    own = {
         "reloadConfigSuccess": not server.problem,
-        "lastConfigTime": moment(server.loaded),
-        "corruptionCount": 0,
         "goroutineCount": 41 + 2 * len(active_targets(server, now)),
-        "GOMAXPROCS": 2,
-        "GOMEMLIMIT": 2**63 - 1,
-        "GOGC": "75",
-        "GODEBUG": "",
         "storageRetention": server.flags["storage.tsdb.retention.time"],
     }
+    return {name: moment(at) for name, at in times.items()} | _FACTS["runtime"] | own
 
 
 def head(server: Prometheus, now: float) -> dict[str, Any]:

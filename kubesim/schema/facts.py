@@ -1,6 +1,7 @@
 """What the models do not tell: merge keys, quantities, what is written where it is empty.
 
-``deploy/testcluster/tables/generate_tags.py`` writes ``tags.json`` from the tags of upstream's Go types.
+``deploy/testcluster/tables/generate_tags.py`` writes ``tags.json`` from the tags of upstream's Go types. What those
+do not tell either is in ``facts.yaml``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+
+from kubesim import data
 
 PRIMITIVE = "primitive"
 """The mark of a list of scalars that merges as a set."""
@@ -41,33 +44,16 @@ OMITTED = frozenset(_tags("omitted"))
 WRITTEN = frozenset(_tags("written"))
 """Scalars that are written even where they are zero."""
 
-NULLS = {("V1PodCondition", "lastProbeTime"), ("CoreV1Event", "eventTime"), ("CoreV1Event", "firstTimestamp"),
-         ("CoreV1Event", "lastTimestamp"), ("V1ClusterRole", "rules"), ("V1EndpointSlice", "endpoints"),
-         ("V1EndpointSlice", "ports"), ("V1ProjectedVolumeSource", "sources"), ("V1ScaleIOVolumeSource", "secretRef"),
-         ("V1CSINodeDriver", "topologyKeys"),
-         ("V2HorizontalPodAutoscalerStatus", "currentMetrics"), ("V1LimitRangeSpec", "limits"),
-         ("EventsV1Event", "eventTime"), ("EventsV1Event", "deprecatedFirstTimestamp"),
-         ("EventsV1Event", "deprecatedLastTimestamp"), ("V1TypedLocalObjectReference", "apiGroup"),
-         ("V1TypedObjectReference", "apiGroup"), ("V1CSINodeSpec", "drivers"),
-         ("V1AzureFilePersistentVolumeSource", "secretNamespace"), ("V1ScaleIOPersistentVolumeSource", "secretRef"),
-         ("V1PodFailurePolicy", "rules"), ("V1ResourceSliceSpec", "devices"),
-         ("V1DeviceClaim", "requests")}  # fmt: skip
-"""Fields that are written even where they are null."""
 
-MICRO_TIMES = {("V1LeaseSpec", "acquireTime"), ("V1LeaseSpec", "renewTime"), ("CoreV1Event", "eventTime"),
-               ("CoreV1EventSeries", "lastObservedTime"), ("EventsV1Event", "eventTime"),
-               ("EventsV1EventSeries", "lastObservedTime")}  # fmt: skip
-"""Times that are read and written to the microsecond."""
+_OWN: dict[str, dict[str, list[str]]] = data.read(Path(__file__).with_suffix(".yaml"))
 
-POINTERS = {("V1HTTPIngressPath", "pathType"), ("V1ValidatingWebhook", "sideEffects"),
-            ("V1MutatingWebhook", "sideEffects")}  # fmt: skip
-"""Scalars that must be there, and are nevertheless not empty where they are missing."""
 
-KEPT_EMPTY = {("V1PolicyRule", "verbs"), ("V2HPAScalingRules", "policies"), ("V1PersistentVolumeSpec", "capacity"),
-              ("V1CustomResourceDefinitionSpec", "versions"), ("V1IngressSpec", "rules"),
-              ("V1PodFailurePolicyOnExitCodesRequirement", "values"), ("V1SuccessPolicy", "rules"),
-              ("V1NodeSelector", "nodeSelectorTerms")}  # fmt: skip
-"""Lists that are written, or found wrong, even where they are empty."""
+def _own(name: str) -> frozenset[tuple[str, str]]:
+    """Return (type, field) of every field that our own table lists under ``name``."""
+    return frozenset((owner, field) for owner, fields in _OWN[name].items() for field in fields)
+
+
+NULLS, MICRO_TIMES, POINTERS, KEPT_EMPTY = map(_own, ("nulls", "micro_times", "pointers", "kept_empty"))
 
 LABELS_OF_TEMPLATES = "template.metadata.labels"
 """Where no labels are shown as such until a template has been found right."""
