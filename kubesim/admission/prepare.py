@@ -32,7 +32,6 @@ TEMPLATES = {
     "podtemplates": "template.metadata",
 }
 """Where the metadata of a kind's pods lies."""
-APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 QOS_RESOURCES = ("cpu", "memory")
@@ -92,31 +91,12 @@ def namespace(ops: Operations, new: Obj) -> None:
 
 def pod(ops: Operations, new: Obj) -> None:
     """A pod begins Pending with its class of service."""
-    _take_profiles(new)
     _choose_by_own_labels(new)
     if "resources" in new["spec"]:
         podlevel.fill(new["spec"])
     new["status"] = {"phase": "Pending", "qosClass": qos_class(new["spec"])}
     if new["spec"].get("schedulingGates"):
         new["status"]["conditions"] = [{**GATED, "lastTransitionTime": rfc3339(ops.clock.now())}]
-
-
-def _take_profiles(new: Obj) -> None:
-    """Write AppArmor profiles that are told in annotations, as they once were, where containers have them now."""
-    notes, spec = new["metadata"].get("annotations") or {}, new["spec"]
-    if not notes or (spec.get("os") or {}).get("name") == "windows":
-        return
-    whole = (spec.get("securityContext") or {}).get("appArmorProfile")
-    for holder in (*spec.get("initContainers", ()), *spec.get("containers", ())):
-        told = notes.get(f"{APPARMOR}{holder.get('name', '')}")
-        context = holder.get("securityContext") or {}
-        if told is None or context.get("appArmorProfile"):
-            continue
-        kind, _, name = told.partition("/")
-        profile = {"runtime": {"type": "RuntimeDefault"}, "unconfined": {"type": "Unconfined"},
-                   "localhost": {"type": "Localhost", "localhostProfile": name}}.get(kind)  # fmt: skip
-        if profile is not None and profile != whole:
-            holder["securityContext"] = {**context, "appArmorProfile": profile}
 
 
 def _choose_by_own_labels(new: Obj) -> None:

@@ -27,7 +27,6 @@ OLD_LABELS, OLD_NOTES, OLD_VOLUMES = _OLD["labels"], _OLD["annotations"], _OLD["
 HOLDERS = ("initContainers", "containers", "ephemeralContainers")
 BYTES = ("memory", "ephemeral-storage")
 LATER = "DuringSchedulingIgnoredDuringExecution"
-APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 LIMITED = (
     "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate namespaces "
     "to isolate access to mounted secrets"
@@ -92,7 +91,7 @@ def _of_pod(kind: Kind, obj: Obj) -> Iterator[str]:
         yield from _repeated(spec.get(field) or [], f"{where}spec.{field}", key)
     yield from _bytes(spec.get("overhead") or {}, f"{where}spec.overhead")
     for place, holder in _holders(spec, f"{where}spec"):
-        yield from _of_container(holder, place, notes, where)
+        yield from _of_container(holder, place)
     yield from _ports(spec, f"{where}spec")
     yield from _affinity(spec.get("affinity") or {}, f"{where}spec.affinity")
 
@@ -132,10 +131,7 @@ def _bytes(amounts: Obj, path: str) -> Iterator[str]:
             yield f'{path}[{name}]: fractional byte value "{amounts[name]}" is invalid, must be an integer'
 
 
-def _of_container(holder: Obj, path: str, notes: Obj, where: str) -> Iterator[str]:
-    key = f"{APPARMOR}{holder.get('name', '')}"
-    if key in notes and (where == "" or not (holder.get("securityContext") or {}).get("appArmorProfile")):
-        yield f'{where}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+def _of_container(holder: Obj, path: str) -> Iterator[str]:
     for name in BYTES:
         for part in ("limits", "requests"):
             given = (dig(holder, f"resources.{part}") or {}).get(name)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from kubesim.admission.validation.checks import first_places
-from kubesim.admission.validation.forms import way_down
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, show
+from kubesim.api.status import FieldError, duplicate, invalid_value, required
 from kubesim.errors import Obj
 from kubesim.schema.paths import walk
 
@@ -30,15 +29,7 @@ NAMESPACED = {
 """The kernel parameters of a namespace, by the field that says that it is the node's."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 COST = re.compile(r"0|-?[1-9][0-9]*")
-SECCOMP_POD, SECCOMP = (
-    "seccomp.security.alpha.kubernetes.io/pod",
-    "container.seccomp.security.alpha.kubernetes.io/",
-)
-SECCOMP_PROFILES = ("runtime/default", "docker/default", "unconfined")
-SECCOMP_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
 MIRROR, APPARMOR = "kubernetes.io/config.mirror", "container.apparmor.security.beta.kubernetes.io/"
-APPARMOR_PROFILES = ("", "runtime/default", "unconfined")
-APPARMOR_NAMES = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
 
 
 def pod_errors(pod: Obj) -> list[FieldError]:
@@ -52,71 +43,16 @@ def pod_annotations(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
     notes = (pod.get("metadata") or {}).get("annotations")
     if not notes:
         return
-    spec = pod.get("spec") or {}
-    if MIRROR in notes and not spec.get("nodeName"):
+    if MIRROR in notes and not (pod.get("spec") or {}).get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
         yield invalid_value(f"{where}[{MIRROR}]", notes[MIRROR], why)
     if DELETION_COST in notes and not _is_cost(notes[DELETION_COST]):
         yield invalid_value(f"{where}[{DELETION_COST}]", notes[DELETION_COST], "must be a 32bit integer")
-    names = {entry.get("name") for _, entry in containers_of(spec, "")}
-    for key, profile in sorted(notes.items()):
-        if key == SECCOMP_POD or key.startswith(SECCOMP):
-            yield from _seccomp_errors(profile, f"{where}.{key}", place)
-        elif key.startswith(APPARMOR):
-            yield from _apparmor_errors(key.removeprefix(APPARMOR), profile, f"{where}[{key}]", names)
 
 
 def _is_cost(text: str) -> bool:
     """Tell whether a text is a number of 32 bits as Go reads it, without a plus or noughts before it."""
     return bool(COST.fullmatch(text)) and -(2**31) <= int(text) < 2**31
-
-
-def _seccomp_errors(profile: str, where: str, place: Place) -> Iterator[FieldError]:
-    if profile.startswith("localhost/"):
-        yield from way_down(profile.removeprefix("localhost/"), where, place)
-    elif profile not in SECCOMP_PROFILES:
-        yield invalid_value(where, profile, "must be a valid seccomp profile")
-
-
-def _apparmor_errors(name: str, profile: str, where: str, names: set[str | None]) -> Iterator[FieldError]:
-    if name not in names:
-        yield invalid_value(where, name, "container not found")
-    if profile not in APPARMOR_PROFILES and not profile.startswith("localhost/"):
-        yield invalid_value(where, profile, f"invalid AppArmor profile name: {show(profile)}")
-
-
-@check
-def annotated_profiles(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Profiles that both annotations and fields tell of are the same."""
-    notes, spec = (pod.get("metadata") or {}).get("annotations") or {}, pod.get("spec") or {}
-    if not any(key == SECCOMP_POD or key.startswith((SECCOMP, APPARMOR)) for key in notes):
-        return
-    context = spec.get("securityContext") or {}
-    holders = [(path, entry, entry.get("securityContext") or {}) for path, entry in containers_of(spec, f"{where}.")]
-    told = [(SECCOMP_POD, where, context.get("seccompProfile"))]
-    told += [(f"{SECCOMP}{entry.get('name', '')}", path, own.get("seccompProfile")) for path, entry, own in holders]
-    for key, path, profile in told:
-        if profile and key in notes:
-            field = f"{path}.securityContext.seccompProfile"
-            yield from _apart(notes[key], profile, field, "seccomp", SECCOMP_NAMES)
-    for path, entry, own in holders:
-        profile = own.get("appArmorProfile") or context.get("appArmorProfile")
-        key = f"{APPARMOR}{entry.get('name', '')}"
-        if profile and key in notes and (spec.get("os") or {}).get("name") != "windows":
-            field = f"{path}.securityContext.appArmorProfile"
-            yield from _apart(notes[key], profile, field, "apparmor", APPARMOR_NAMES)
-
-
-def _apart(
-    note: str, profile: Obj, path: str, what: str, names: Mapping[str, tuple[str, ...]]
-) -> Iterator[FieldError]:
-    """Yield where an annotation tells of another profile than a field."""
-    kind = profile.get("type", "")
-    if kind == "Localhost" and note.startswith("localhost/"):
-        if note.removeprefix("localhost/") != profile.get("localhostProfile"):
-            yield forbidden_field(f"{path}.localhostProfile", f"{what} profile in annotation and field must match")
-    elif kind == "Localhost" or note not in names.get(kind, (note,)):
-        yield forbidden_field(f"{path}.type", f"{what} type in annotation and field must match")
 
 
 def containers_of(spec: Obj, prefix: str) -> Iterator[tuple[str, Obj]]:

@@ -382,7 +382,6 @@ def _quantile(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth:
 
 _CALLS: dict[str, Call] = {
     "time": lambda run, arguments, moment, depth: moment.at,
-    "pi": lambda run, arguments, moment, depth: math.pi,
     "scalar": _scalar,
     "vector": _vector,
     "timestamp": _timestamps,

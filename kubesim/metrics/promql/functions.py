@@ -38,18 +38,6 @@ def _sign(value: float) -> float:
     return value if math.isnan(value) or value == 0 else math.copysign(1, value)
 
 
-def _steep(function: Callable[[float], float]) -> Callable[[float], float]:
-    """Return a function that grows beyond all numbers on the side of its argument."""
-
-    def call(value: float) -> float:
-        try:
-            return function(value)
-        except OverflowError:
-            return math.inf if function is math.cosh else math.copysign(math.inf, value)
-
-    return call
-
-
 MATH: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "ceil": _whole(math.ceil),
@@ -60,20 +48,6 @@ MATH: dict[str, Callable[[float], float]] = {
     "log10": _guarded(math.log10),
     "sqrt": _guarded(math.sqrt),
     "sgn": _sign,
-    "sin": _guarded(math.sin),
-    "cos": _guarded(math.cos),
-    "tan": _guarded(math.tan),
-    "asin": _guarded(math.asin),
-    "acos": _guarded(math.acos),
-    "atan": math.atan,
-    "sinh": _steep(math.sinh),
-    "cosh": _steep(math.cosh),
-    "tanh": math.tanh,
-    "asinh": math.asinh,
-    "acosh": _guarded(math.acosh),
-    "atanh": lambda value: math.copysign(math.inf, value) if abs(value) == 1 else _guarded(math.atanh)(value),
-    "deg": lambda value: value * 180 / math.pi,
-    "rad": lambda value: value * math.pi / 180,
 }
 CALENDAR: dict[str, Callable[[datetime], int]] = {
     "minute": lambda at: at.minute,

@@ -14,7 +14,8 @@ LEFT_OUT = (
     "which autoscaling/v1 keeps metrics, behavior and conditions (theirs is that of version 2). "
     "CEL has no loops with two variables, no formats, versions or format strings, and what an expression may cost is "
     "counted roughly. Of options for Windows, iSCSI and flexible volumes, drivers of volumes and runtime classes "
-    "only the types of most fields are checked, and the ranges of a ServiceCIDR may change."
+    "only the types of most fields are checked, and the ranges of a ServiceCIDR may change. "
+    "Annotations of pods choose no profiles of AppArmor and seccomp. Prometheus has no functions of angles."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")

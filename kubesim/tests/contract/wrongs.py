@@ -45,7 +45,8 @@ NONE = "no answer"
 UNTYPED = "undeclared reference to"
 """Answers of the type checker of expressions; kubesim has none, takes them, and they fail when asked."""
 UNRULED = re.compile(
-    r"windowsOptions|hostProcess|iscsi|initiatorName|flexVolume|tokenRequests|topologyKeys|scheduling\.tolerations|^capacity"
+    r"windowsOptions|hostProcess|iscsi|initiatorName|flexVolume|tokenRequests|topologyKeys|scheduling\.tolerations|"
+    r"^capacity|apparmor\.security|seccomp\.security|annotation and field must match|^spec\.securityContext missing"
 )
 """Fields of which kubesim asks no more than their types."""
 OWN = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
