@@ -127,7 +127,9 @@ def test_a_cluster_file_names_what_kubesim_brings(tmp_path):
     kinds = {planned.obj["kind"] for planned in clusterfile.read(file).objects}
     assert {"Namespace", "DaemonSet", "Service"} <= kinds
     file.write_text("addons: [toaster]\n", encoding="utf-8")
-    with pytest.raises(FileError, match="one of .*coredns, .*, monitoring.* is expected, not 'toaster'"):
+    with pytest.raises(
+        FileError, match=r'addons\[0\]: Unsupported value: "toaster": supported values: .*"coredns", .*"monitoring"'
+    ):
         clusterfile.read(file)
 
 

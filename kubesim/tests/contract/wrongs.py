@@ -46,7 +46,8 @@ UNTYPED = "undeclared reference to"
 """Answers of the type checker of expressions; kubesim has none, takes them, and they fail when asked."""
 UNRULED = re.compile(
     r"windowsOptions|hostProcess|iscsi|initiatorName|flexVolume|tokenRequests|topologyKeys|scheduling\.tolerations|"
-    r"^capacity|apparmor\.security|seccomp\.security|annotation and field must match|^spec\.securityContext missing"
+    r"^capacity|apparmor\.security|seccomp\.security|annotation and field must match|"
+    r"^spec\.securityContext( missing|\.appArmorProfile)"
 )
 """Fields of which kubesim asks no more than their types."""
 OWN = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
