@@ -22,7 +22,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -225,6 +225,7 @@ def _are_conflicts(parts: list[Any]) -> bool:
     return any(isinstance(part, dict) and part.get("reason") == "FieldManagerConflict" for part in parts)
 
 
+@lru_cache(8192)  # most are names of fields
 def _clean(value: str, namespace: str) -> str:
     text = value.replace(namespace, "{ns}") if namespace else value
     for pattern, replacement in _RULES:

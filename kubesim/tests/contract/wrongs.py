@@ -111,15 +111,15 @@ def _wrong(place: Place, value: Any) -> Iterator[Any]:
                 yield from ({**value, "A b/c d": "x"}, {**value, "k" * 70: "1"})
 
 
-def _with(base: dict[str, Any], place: Place, value: Any, *, missing: bool = False) -> dict[str, Any]:
-    made = copy.deepcopy(base)
-    inner: Any = made
-    for key in place[:-1]:
-        inner = inner[key]
-    if missing:
-        del inner[place[-1]]
+def _with(base: Any, place: Place, value: Any, *, missing: bool = False) -> Any:
+    """Return an object with another value in one place; all that is beside the way there is the object's own."""
+    made, (key, *rest) = copy.copy(base), place
+    if rest:
+        made[key] = _with(base[key], tuple(rest), value, missing=missing)
+    elif missing:
+        del made[key]
     else:
-        inner[place[-1]] = value
+        made[key] = value
     return made
 
 
