@@ -45,6 +45,7 @@ STANDARD: Obj = {
     "addons": ["coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring"],
 }
 PLAIN: Obj = {**STANDARD, "addons": []}
+USUAL = (STANDARD, PLAIN)
 """The two usual kinds of cluster: an image is kept of one of each. Others take one of themselves."""
 ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 """Parts of the names of modules that no cluster's process needs."""
@@ -64,7 +65,7 @@ def run_host(address: Address, data: Path, *, history: bool = False) -> int:
         images: list[Image] = []
         chores = _chores(authority, images)
         if any(data.glob("clusters/*/changes*.log")):
-            while not images:  # what is brought back at once shares what it computes first
+            while USUAL and not images:  # what is brought back at once shares what it computes first
                 next(chores)
         ours, fronts = socket.socketpair()
         run = partial(cluster_process.run, authority, images)
@@ -83,7 +84,7 @@ def _note_sockets(link: Path, folder: Path) -> None:
 
 def _chores(authority: CertificateAuthority, images: list[Image]) -> Iterator[object]:
     """Take images of clusters, which computes what every cluster computes first; then read all modules."""
-    for asked in (STANDARD, PLAIN):
+    for asked in USUAL:
         yield from image.take(asked, authority, images)
         sharing.keep()
         yield gc.collect()

@@ -21,6 +21,8 @@ from kubesim import data
 from kubesim.tests.live import session
 
 PATIENCE_S = 60.0
+NO_IMAGES = "from kubesim import hosting\nhosting.USUAL = ()"
+"""Taking images of the usual clusters costs a second of CPU; those of tests have one node, and begin without."""
 
 
 @dataclass
@@ -120,7 +122,7 @@ def gone(pid: int) -> bool:
         return True
 
 
-def start(folder: Path, *arguments: Any, defect: str = "") -> RunningHost:
+def start(folder: Path, *arguments: Any, defect: str = NO_IMAGES) -> RunningHost:
     """Start a host and wait until it is ready; ``defect`` is Python that runs first, and breaks something."""
     program = ["-c", f"{defect}\nfrom kubesim.commandline import main\nraise SystemExit(main())"]
     command = [sys.executable, *(program if defect else ["-m", "kubesim"]), "host", "--data", folder, *arguments]
@@ -142,7 +144,7 @@ def stop(host: RunningHost, number: int = signal.SIGTERM) -> int:
 
 
 @contextmanager
-def running(folder: Path, *arguments: Any, defect: str = "") -> Iterator[RunningHost]:
+def running(folder: Path, *arguments: Any, defect: str = NO_IMAGES) -> Iterator[RunningHost]:
     """Run a host while the block lasts."""
     host = start(folder, *arguments, defect=defect)
     try:

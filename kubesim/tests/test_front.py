@@ -23,7 +23,7 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     """A host that takes few connections, so that it takes few to try."""
-    with hosts.running(tmp_path_factory.mktemp("front"), defect=FEW) as host:
+    with hosts.running(tmp_path_factory.mktemp("front"), defect=hosts.NO_IMAGES + FEW) as host:
         yield host
 
 

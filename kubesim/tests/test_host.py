@@ -36,7 +36,8 @@ UNAUTHORIZED = {
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with hosts.running(tmp_path_factory.mktemp("host")) as host:
+    """A host as users have it, which takes images of the usual clusters meanwhile."""
+    with hosts.running(tmp_path_factory.mktemp("host"), defect="") as host:
         yield host
 
 

@@ -44,7 +44,7 @@ class Attacked:
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    with hosts.running(tmp_path_factory.mktemp("neighbours"), defect=QUICK) as host:
+    with hosts.running(tmp_path_factory.mktemp("neighbours"), defect=hosts.NO_IMAGES + QUICK) as host:
         yield host
 
 

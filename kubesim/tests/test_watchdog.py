@@ -50,7 +50,7 @@ PODS = "/api/v1/namespaces/default/pods"
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
     """A host whose kubelets hang over the pods of one app, and never let go of memory for another."""
-    with hosts.running(tmp_path_factory.mktemp("watchdog"), defect=DEFECT) as host:
+    with hosts.running(tmp_path_factory.mktemp("watchdog"), defect=hosts.NO_IMAGES + DEFECT) as host:
         yield host
 
 
