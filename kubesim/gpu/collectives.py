@@ -50,7 +50,7 @@ class Membership:
 
 def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) -> Membership | None:
     """Return what a command line and its environment say of a job; None for one that is of a single pod."""
-    given = _options(argv)
+    given = options(argv)
     name = argv[0].rpartition("/")[2] if argv else ""
     script = next((word for word in argv if word.endswith(".py")), "train.py").rpartition("/")[2][:LONGEST]
     wait = next((_number(value, 0) for key, value in given.items() if key in WAITS), 0) or TIMEOUT_S
@@ -68,7 +68,7 @@ def membership(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) ->
 def _launched(
     argv: Sequence[str], env: Mapping[str, str], devices: int, wait: float, script: str
 ) -> Membership | None:
-    given = _options(argv)
+    given = options(argv)
 
     def option(name: str, default: str = "") -> str:
         return given.get(name) or env.get(f"PET_{name.upper()}") or default
@@ -97,7 +97,7 @@ def script_at(argv: Sequence[str]) -> int:
 
 def processes(argv: Sequence[str], env: Mapping[str, str], devices: int = 1) -> int:
     """Return how many processes torchrun starts in a pod; ``devices`` is the number of the pod's GPUs."""
-    asked = _options(argv).get("nproc_per_node") or env.get("PET_NPROC_PER_NODE", "1")
+    asked = options(argv).get("nproc_per_node") or env.get("PET_NPROC_PER_NODE", "1")
     return max(_number(asked, devices if asked in ("gpu", "auto") else 1), 1)
 
 
@@ -160,7 +160,7 @@ def _table() -> dict[str, Any]:
     return dict(data.read(Path(__file__).with_name("collectives.yaml")))
 
 
-def _options(argv: Sequence[str]) -> dict[str, str]:
+def options(argv: Sequence[str]) -> dict[str, str]:
     """Return the options of a command line, with underscores in their names."""
     found: dict[str, str] = {}
     for word, after in zip(argv, [*argv[1:], ""], strict=True):

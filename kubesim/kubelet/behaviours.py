@@ -27,7 +27,6 @@ from kubesim.shell.tools import TOOLS
 
 EXEC_FORMAT_CODE = 255
 START_ERROR_CODE = 128
-MACHINE_LEARNING = frozenset({"torch", "numpy", "transformers", "vllm", "tqdm", "yaml", "requests", "psutil"})
 OCI_ERROR = (
     "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: "
     "unable to start container process: error during container init: exec: {cause}: unknown"
@@ -164,9 +163,7 @@ def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str], fol
 def plays_module(image: Image, words: Sequence[str]) -> bool:
     """Tell whether ``python -m`` starts what the image is for; ``words`` begin behind ``python``."""
     name = words[1] if words[:1] == ["-m"] and len(words) > 1 else ""
-    if image.behaviour == "training":
-        return image.scripts and name in LAUNCHERS
-    return image.scripts and name.split(".")[0] in MACHINE_LEARNING
+    return image.scripts and (name in LAUNCHERS if image.behaviour == "training" else name.split(".")[0] == "vllm")
 
 
 def _is_server(image: Image, name: str) -> bool:

@@ -16,7 +16,7 @@ from kubesim.kubelet import behaviours, hostfiles, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
 from kubesim.kubelet.host import HOST_FILES, Host
-from kubesim.kubelet.libraries import libraries, nccl_of
+from kubesim.kubelet.libraries import libraries, nccl_of, packages
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network import chains
@@ -35,7 +35,7 @@ from kubesim.shell.tools import TOOLS
 BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "distroless"}
 """What of the shell's images those of the catalogue are built on."""
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
-OWN = ("nnp", "sysctl")
+OWN = ("nnp", "sysctl", "torchrun")
 """The programs whose tools are the kubelet's own."""
 DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
 DRIVER_LIBRARIES = (
@@ -90,9 +90,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made = rootfs.machine(kind, clock, release=image.release, hostname=hostname(record), env=image.env)
     for path in image.programs.values():
         _add_program(made.files, path)
-    if image.scripts:
-        for name in behaviours.MACHINE_LEARNING:
-            _folder(made.files, f"{libraries(image)['packages']}/{name}/__init__.py")
+    for path in (found := packages(image)):
+        _folder(made.files, f"{path}/__init__.py")
     env = behaviours.environment(spec, record.pod)
     scripts = behaviours.scripts(image, behaviours.command_line(spec, image, env), behaviours.folder(image, spec))
     trained = {path: text for path, text in scripts.items() if text}
@@ -106,13 +105,14 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
             nccl=nccl_of(image), reach=lambda: network,
         )  # fmt: skip
 
+    if found:
+        made.libraries = libraries(image)
     if image.scripts:
         made.env.setdefault("NCCL_VERSION", nccl_of(image))
-        made.libraries = libraries(image)
     work = tools.Work(host, owner, image, record.uid, post, scripts)
     played = work.play
     own: dict[str, Tool] = dict.fromkeys(("python", "python3"), work.python) if image.scripts else {}
-    own |= {"nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
+    own |= {"torchrun": work.torchrun, "nnp": tools.nnp(context), "sysctl": tools.sysctl(record.pod["spec"])}
     made.tools = ChainMap({"workload": played, **own}, TOOLS)  # type: ignore[arg-type]
     made.join(host.fabric.share)
     made.uid, made.gid = int(context.get("runAsUser") or 0), int(context.get("runAsGroup") or 0)

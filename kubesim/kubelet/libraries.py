@@ -44,6 +44,15 @@ def libraries(image: Image) -> Mapping[str, str]:
     return _of(image.origin.repository, image.origin.tag)
 
 
+def packages(image: Image) -> list[str]:
+    """Return the folders of the libraries that an image has; none for one that is not for machine learning."""
+    if image.origin.repository not in _table()["images"]:
+        return []
+    own = libraries(image)
+    names = [name for name in ("torch", "tensorflow", "keras", "numpy", "vllm") if own.get(name)]
+    return [f"{own['packages']}/{name}" for name in (*names, "tqdm", "yaml", "requests", "psutil")]
+
+
 def release(version: str) -> tuple[int, ...]:
     """Return the numbers of a version that can be compared: (2, 7) of 2.7.0a0+7c8ec84dab."""
     parts = version.split("+")[0].split(".")[:2]

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from kubesim.errors import Obj
+from kubesim.gpu.collectives import is_launcher, script_at
 from kubesim.gpu.cuda import CudaDevice
 from kubesim.gpu.found import look
-from kubesim.kubelet import behaviours, computed, failures, ranks, usage
+from kubesim.kubelet import behaviours, computed, failures, ranks, torchrun, usage
 from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.gpus import User
@@ -65,9 +66,21 @@ class Work:
     async def python(self, process: Process) -> int:
         """Interpret a program, unless it is known what it does: the image's own, as long as nobody has changed it."""
         words = [word for word in process.argv[1:] if word not in ("-u", "-B", "-O")]
+        if words[:1] == ["-m"] and is_launcher(words):
+            return await self.torchrun(process)
         if behaviours.plays_module(self.image, words) or (words and self._is_known(process, words[0])):
             return await self.play(process)
         return await TOOLS["python3"](process)
+
+    async def torchrun(self, process: Process) -> int:
+        """Start the ranks of a script; what the image's own do, as long as nobody has changed it, is known."""
+        argv = process.argv
+        script = (*argv, "")[script_at(argv)]
+        if script and self._is_known(process, script):
+            return await self.play(process)
+        machine = process.machine
+        seen = look(machine.devices, process.env, machine.clock.now())[1] if machine.devices is not None else ()
+        return await torchrun.torchrun(process, crew(argv, process.env, len(seen), process.pid))
 
     def _is_known(self, process: Process, path: str) -> bool:
         """Tell whether a script is the image's own, unchanged, wherever it lies."""

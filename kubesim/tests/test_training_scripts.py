@@ -101,3 +101,59 @@ async def test_a_script_in_a_config_map_runs_as_it_is_written_after_a_restart(co
                 await w.tick(40)
         assert log(w, "train") == "changed\n"
         assert state(await w.pod("train"))["state"]["terminated"]["exitCode"] == 7
+
+
+PLACES = "import os, sys\nsys.stdout.write(' '.join(os.environ[each] for each in sys.argv[1:]) + '\\n')\n"
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+async def launched(w, command, script, gpus=2):
+    """Return the log of a command on a script in a ConfigMap."""
+    await w.create("configmaps", {"metadata": {"name": "job"}, "data": {"job.py": script}})
+    main = trainer(gpus, command=command, volumeMounts=[{"name": "job", "mountPath": "/job"}])
+    volumes = [{"name": "job", "configMap": {"name": "job"}}]
+    await w.create("pods", pod("train", main, volumes=volumes, restartPolicy="Never"))
+    await w.tick(40)
+    return log(w, "train")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("torchrun", "--nproc_per_node=gpu"), ("python", "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+     ("sh", "-c", 'torchrun --standalone --nproc_per_node=2 "$@"', "sh")],
+)  # fmt: skip
+async def test_torchrun_starts_a_written_script_once_for_each_rank(command):
+    async with world(count=1) as w:
+        lines = (await launched(w, (*command, "/job/job.py", *NAMES), PLACES)).splitlines()
+        own = [line.split() for line in lines if "torch/distributed/run.py" not in line]
+        assert sorted(own) == [[str(at), str(at), "2", "2", "localhost", "29500"] for at in (0, 1)]
+        assert sum("Setting OMP_NUM_THREADS" in line for line in lines) == 1
+        assert state(await w.pod("train"))["state"]["terminated"]["exitCode"] == 0
+
+
+async def test_torchrun_tells_which_rank_has_failed_and_ends_the_others():
+    script = "import os, time\nif os.environ['RANK'] == '1':\n    raise ValueError('odd')\ntime.sleep(1000)\n"
+    async with world(count=1) as w:
+        shown = await launched(w, ("torchrun", "--nproc_per_node=2", "--tee=3", "/job/job.py"), script)
+        assert '[default1]:  File "/job/job.py", line 3, in <module>\n[default1]:    raise ValueError' in shown
+        assert "closing signal SIGTERM" in shown
+        assert "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:" in shown
+        assert re.search(r"job\.py FAILED\n-+\nFailures:\n  <NO_OTHER_FAILURES>\n-+\nRoot Cause", shown)
+        assert re.search(r"rank      : 1 \(local_rank: 1\)\n  exitcode  : 1 \(pid: \d+\)", shown)
+        assert state(await w.pod("train"))["state"]["terminated"]["exitCode"] == 1
+
+
+async def test_torchrun_starts_a_failed_group_again_as_often_as_it_is_told():
+    script = "print('go')\nraise SystemExit(3)\n"
+    async with world(count=1) as w:
+        shown = await launched(w, ("torchrun", "--nproc_per_node=1", "--max_restarts=2", "/job/job.py"), script)
+        assert shown.count("go\n") == 3
+        assert "1/2 attempts left; will restart worker group" in shown
+        assert "exitcode  : 3" in shown
+
+
+async def test_mpirun_runs_a_written_script_with_its_own_variables():
+    script = "import os\nprint(os.environ['OMPI_COMM_WORLD_RANK'], os.environ['OMPI_COMM_WORLD_SIZE'])\n"
+    async with world(count=1) as w:
+        command = ("mpirun", "--allow-run-as-root", "-np", "2", "--oversubscribe", "python", "/job/job.py")
+        assert sorted((await launched(w, command, script)).splitlines()) == ["0 2", "1 2"]
