@@ -30,6 +30,9 @@ class Presence:
     candidate: bool = False
 
 
+NOBODY = Presence()
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
     """An open page: whose session's, whose (a user's primary key, None for the candidate), and which of theirs."""

@@ -35,6 +35,7 @@ LEASE_S = 6.0
 RENEW = timedelta(seconds=2)
 RENEW_IDLE = timedelta(seconds=3)  # each write makes every idle loop on this machine look at the database again
 POLL = timedelta(seconds=1)  # changes are told of; this finds what got lost
+NEWS, NEWS_DUTY = timedelta(seconds=0.1), "news"  # ten that are prepared at once tell of fifty changes a second
 FOLLOW = timedelta(seconds=0.5)
 FOLLOW_IDLE = timedelta(seconds=4)  # while there is no session with a cluster, and none is being prepared
 MIN_PAUSE_S = 0.02
@@ -104,8 +105,9 @@ class Observer:
         if self._sweeper is None or not self._sweeper.is_alive:
             self._sweeper = Sweeper(self._now)
             self._sweeper.start()
-        told = self._news.is_set()
-        self._news.clear()
+        told = self._news.is_set() and self._is_due(NEWS_DUTY, NEWS, now)
+        if told:
+            self._news.clear()
         # Each step of a preparation is told of: what is followed already is looked at no more often for it.
         if self._is_due("follow", FOLLOW if self._is_busy else FOLLOW_IDLE, now) or (told and not self._is_busy):
             self._follow()
@@ -127,7 +129,8 @@ class Observer:
     def _pause_s(self) -> float:
         """Return the seconds until the next duty is due."""
         now = self._now()
-        due = list(self._due.values()) if self.is_active else [self._due.get("lease", now)]
+        due = [at for duty, at in self._due.items() if duty != NEWS_DUTY or self._news.is_set()]
+        due = due if self.is_active else [self._due.get("lease", now)]
         pause = min(((each - now).total_seconds() for each in due), default=0.0)
         return min(max(pause, MIN_PAUSE_S), RENEW.total_seconds())
 

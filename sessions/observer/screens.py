@@ -16,13 +16,14 @@ from typing import Any
 from django.db import OperationalError, connection
 
 from faults.packs import PackError
-from sessions import panels
+from sessions import panels, presence
 from sessions.frames import Frame
 from sessions.live import LiveState
 from sessions.models import InterviewSession
 from sessions.observer.publishing import Publisher
 from sessions.panels.drawing import Drawing, change
 from sessions.panels.subject import OBSERVED
+from sessions.presence import NOBODY
 
 log = logging.getLogger(__name__)
 ROLES = (panels.INTERVIEWER, panels.CANDIDATE)
@@ -31,7 +32,7 @@ CLUSTER_PANELS = frozenset(OBSERVED)
 MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
 MIN_PREPARING_FACTOR, MAX_PREPARING_FACTOR = 5, 15
 """On the pause of a session that is prepared: all its panels change ten times a second, and nobody acts on them yet.
-Of many that are prepared at once, about ten a second are drawn in all."""
+Of many that are prepared at once, about ten a second are drawn in all; of one at whose pages nobody is, nothing."""
 SESSION_KEPT_S = 1.0
 """Panels of the cluster alone read of the session only whether it is quiet time. A change of that is told of, and
 found within a second at the latest; reading the session costs more than drawing a panel."""
@@ -146,6 +147,8 @@ class Screens:
         session = self._read(known, session_id)
         if session is not None and session.state == InterviewSession.State.PREPARING:
             known.due_at += self._pause_s * (self._preparing_factor() - 1)
+            if presence.of(str(session.uuid), self._now()) == NOBODY:
+                return 0
         with self._news:
             names = self._dirty.pop(session_id, set())
         if session is None:
@@ -155,15 +158,16 @@ class Screens:
         return sum(self._flush_screen(known, session, role, names, live_state) for role in ROLES)
 
     def _preparing_factor(self) -> int:
-        known = [each.session for each in self._known.values() if each.session is not None]
-        count = sum(session.state == InterviewSession.State.PREPARING for session in known)
+        drawn = [each.session for each in self._known.values() if each.session is not None and each.screens]
+        count = sum(session.state == InterviewSession.State.PREPARING for session in drawn)
         return min(max(count, MIN_PREPARING_FACTOR), MAX_PREPARING_FACTOR)
 
     def _read(self, known: _Known, session_id: int) -> InterviewSession | None:
         """Return the session; read anew unless only its cluster has changed since a moment ago."""
         age = self._steady() - known.read_at
         if known.session is None or age > SESSION_KEPT_S or not self._dirty[session_id] <= CLUSTER_PANELS:
-            rows = InterviewSession.objects.select_related("owner", "cluster", "environment")
+            related = InterviewSession.objects.select_related("owner", "cluster", "environment")
+            rows = related.defer("environment__fingerprint_before")
             known.session, known.read_at = rows.filter(pk=session_id).first(), self._steady()
         return known.session
 

@@ -12,7 +12,7 @@ from faults.models import Lease
 from sessions import clock
 from sessions.models import InterviewSession, PreparationPhase
 from sessions.services.lifecycle import OVER
-from sessions.services.phases import lease_name
+from sessions.services.phases import lease_name_of
 from sessions.services.quiet import end_quiet_that_is_over
 from sessions.services.release import JOB as RELEASE_JOB
 from sessions.services.release import WORKERS as RELEASE_PHASES
@@ -57,7 +57,9 @@ def _unfinished() -> dict[str, QuerySet[InterviewSession]]:
 
 
 def _republish(job: str, sessions: QuerySet[InterviewSession], now: datetime) -> int:
-    stalled = [pk for pk in sessions.values_list("pk", flat=True) if _is_due(job, pk, now)]
+    held = set(Lease.objects.filter(until__gt=now).values_list("name", flat=True))
+    unheld = [each.pk for each in sessions.only("tier", "cluster_id") if lease_name_of(each) not in held]
+    stalled = [pk for pk in unheld if _is_due(job, pk, now)]
     for pk in stalled:
         with transaction.atomic():
             outbox.publish(job, pk)
@@ -65,14 +67,14 @@ def _republish(job: str, sessions: QuerySet[InterviewSession], now: datetime) ->
 
 
 def _is_due(job: str, session_id: int, now: datetime) -> bool:
-    """Return whether a session's job is to be published: nobody is on it, and its next try has come.
+    """Return whether the job of a session that nobody holds is to be published: its next try has come.
 
     A phase that failed for good waits for a person; a failed preparation stops no release.
     """
     undone = [phase for phase in _phases(job, session_id) if phase.status != PreparationPhase.Status.DONE]
     if any(phase.status == PreparationPhase.Status.FAILED and not phase.next_try_at for phase in undone):
         return False
-    if outbox.waits(job, session_id) or _is_held(session_id, now):
+    if outbox.waits(job, session_id):
         return False
     tries = [phase.next_try_at for phase in undone if phase.next_try_at]
     return min(tries) <= now if tries else not outbox.begun_since(now - PATIENCE, now, job, session_id)
@@ -82,7 +84,3 @@ def _phases(job: str, session_id: int) -> list[PreparationPhase]:
     releasing = job == RELEASE_JOB
     phases = PreparationPhase.objects.filter(session_id=session_id)
     return [phase for phase in phases if (phase.key.partition(":")[0] in RELEASE_PHASES) == releasing]
-
-
-def _is_held(session_id: int, now: datetime) -> bool:
-    return Lease.objects.filter(name=lease_name(session_id), until__gt=now).exists()

@@ -59,9 +59,13 @@ Worker = Callable[[Work], None]
 
 def lease_name(session_id: int) -> str:
     """Return the lease that preparing and releasing share: never two jobs in one cluster at a time."""
-    session = InterviewSession.objects.only("tier", "cluster_id").get(pk=session_id)
+    return lease_name_of(InterviewSession.objects.only("tier", "cluster_id").get(pk=session_id))
+
+
+def lease_name_of(session: InterviewSession) -> str:
+    """Return the lease of a session that was read, of which id, tier and cluster are needed."""
     own = policy_of_tier(session.tier).may_be_dropped or session.cluster_id is None
-    return f"session:{session_id}" if own else f"cluster:{session.cluster_id}"
+    return f"session:{session.pk}" if own else f"cluster:{session.cluster_id}"
 
 
 def holder_name() -> str:

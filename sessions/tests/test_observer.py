@@ -137,6 +137,22 @@ def test_a_word_about_a_change_makes_the_observer_look_at_once(observer, live, a
     assert "Note taken" in shown(live, "timeline")
 
 
+def test_many_words_within_a_tenth_of_a_second_cost_two_looks(observer, live, time, monkeypatch):
+    active, looks = observer("first"), []
+    active.tick()
+    monkeypatch.setattr(active, "_poll_events", lambda: looks.append(time()))
+    time.advance(0.5)
+    first = time()
+    for _ in range(20):
+        active._hear()
+        active.tick()
+    assert looks == [first]
+    time.advance(active._pause_s())
+    active.tick()
+    assert looks == [first, first + loop.NEWS]
+    assert active._pause_s() > loop.NEWS.total_seconds()
+
+
 def test_an_event_of_a_phase_draws_what_shows_phases_and_every_other_draws_all(observer, draft, ada):
     services.prepare(session=draft, actor=ada)
     active, marked = observer("first"), {}

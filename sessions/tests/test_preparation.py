@@ -123,6 +123,22 @@ def test_it_asks_the_database_little(preparing):
     assert count('"faults_faultrun"."namespaces"') <= 15
 
 
+def test_sessions_that_are_being_prepared_cost_the_housekeeping_no_queries_of_their_own(draft, ada, scenario_version):
+    drafts = [draft]
+    for number in range(2):
+        for session in drafts:
+            services.prepare(session=session, actor=ada)
+            leases.acquire(lease_name(session.pk), "worker", 8.0, clock.now())
+        with CaptureQueriesContext(connection) as asked:
+            assert services.housekeep(clock.now()) == 0
+        assert len(asked) <= 8
+        version = [scenario_version]
+        drafts = [
+            services.create_session(owner=ada, candidate_name=f"{number}-{n}", scenario_versions=version, minutes=60)
+            for n in range(5)
+        ]
+
+
 def test_a_job_delivered_twice_has_one_effect(prepared, kinds):
     before = kinds(prepared)
     jobs.prepare_session(prepared.pk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import redis
 
-from sessions import frames, panels, services
+from sessions import frames, panels, presence, services
 from sessions.live import LiveState, PodRow
 from sessions.models import InterviewSession
 from sessions.observer import screens
@@ -123,6 +123,7 @@ def test_the_first_change_goes_out_at_once_and_the_next_ones_together(publisher,
 
 def test_a_session_that_is_prepared_is_drawn_twice_a_second(publisher, time, live):
     InterviewSession.objects.filter(pk=live.pk).update(state="preparing")
+    presence.seen(str(live.uuid), live.owner.pk, "tab", time())
     steady, state = Seconds(), [cluster_of("Pending")]
     drawn = Screens(publisher, time, lambda session, names: state[0], steady=steady)
     drawn.mark(live.pk)
@@ -147,7 +148,11 @@ def test_ten_that_are_prepared_at_once_are_drawn_once_a_second_each(publisher, t
     steady = Seconds()
     drawn = Screens(publisher, time, lambda session, names: None, steady=steady)
     for session in (*others, live):
+        presence.seen(str(session.uuid), live.owner.pk, "tab", time())
         drawn.mark(session.pk)
+    drawn.flush()
+    drawn.mark(live.pk, ["phases"])
+    steady.at += 1.0
     drawn.flush()
     first = seq(live)
     steady.at += 0.5
@@ -158,6 +163,21 @@ def test_ten_that_are_prepared_at_once_are_drawn_once_a_second_each(publisher, t
     steady.at += 0.6
     drawn.flush()
     assert seq(live) > first
+
+
+def test_a_preparation_that_nobody_sees_is_drawn_once_somebody_comes_or_it_is_ready(publisher, time, live, ada):
+    other = InterviewSession.objects.create(owner=ada, candidate_name="Sam", minutes=60, state="preparing")
+    InterviewSession.objects.filter(pk=live.pk).update(state="preparing")
+    steady = Seconds()
+    drawn = Screens(publisher, time, lambda session, names: None, steady=steady)
+    drawn.mark(live.pk)
+    drawn.mark(other.pk)
+    assert drawn.flush() == 0
+    presence.seen(str(live.uuid), ada.pk, "tab", time())
+    InterviewSession.objects.filter(pk=other.pk).update(state="ready")
+    steady.at += screens.MIN_PREPARING_FACTOR * screens.MIN_PAUSE_S
+    assert drawn.flush() == 4  # both roles of both
+    assert (seq(live), seq(other)) == (1, 1)
 
 
 def test_a_change_of_a_pod_costs_no_query_and_less_than_a_kilobyte(
