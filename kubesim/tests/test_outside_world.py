@@ -97,23 +97,13 @@ async def test_a_policy_holds_for_echo_requests(w):
     assert (await patient(w, "client", "ping", "-c", "1", "-W", "2", "8.8.8.8"))[0] == 1
 
 
-async def test_traceroute_and_mtr_tell_the_routers(w):
+async def test_traceroute_tells_the_routers(w):
     web = await address(w, "web")
     lines = (await out(w, "traceroute", "-n", web)).splitlines()
     assert lines[0] == f"traceroute to {web} ({web}), 30 hops max, 60 byte packets"
     assert [line.split()[1] for line in lines[1:]] == ["10.64.0.1", "10.128.0.3", web]
     lines = (await out(w, "traceroute", "-m", "5", "-w", "1", "nvcr.io")).splitlines()
     assert lines[-1] == " 5  * * *"
-    report = await out(w, "mtr", "-r", "-n", "-c", "3", "8.8.8.8")
-    assert report.splitlines()[-1].split()[1:4] == ["8.8.8.8", "0.0%", "3"]
-
-
-async def test_nmap_finds_the_ports_that_are_open(w):
-    web = await address(w, "web")
-    said = await out(w, "nmap", "-p", "22,80", web)
-    assert "22/tcp closed   ssh\n80/tcp open     http\n" in said
-    assert "Not shown: 999 closed tcp ports (reset)\n" in await out(w, "nmap", web)
-    assert "(0 hosts up)" in await out(w, "nmap", "10.64.1.250")
 
 
 async def test_iperf3_measures_what_goes_through(w):

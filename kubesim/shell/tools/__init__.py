@@ -33,7 +33,7 @@ class Tools(Mapping[str, Tool]):
         own = [f"{__name__}.{module.name}" for module in iter_modules(__path__)]
         names = ["kubesim.shell.sh", "kubesim.python.tool", *own]
         themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
-        strict = import_module(f"{__name__}.syntax").strict  # it needs the kit, and the kit needs machines
+        strict = import_module(f"{__name__}.kit").strict  # the kit needs machines
         return {name: strict(name, tool) for tools in themes for name, tool in tools.items()}
 
     def add(self, name: str, tool: Tool) -> None:

@@ -71,7 +71,6 @@ async def truncate(process: Process) -> int:
     wanted = kit.number(opts.get("s").lstrip("+-"))
     if wanted is None:
         await kit.usage(process, "you must specify either '--size' or '--reference'")
-        return 1
     for name in opts.args:
         try:
             node = process.view.file(name)

@@ -42,7 +42,6 @@ async def cut(process: Process) -> int:
         await kit.usage(
             process, "fields are numbered from 1" if kind == "f" else "byte/character positions are numbered from 1"
         )
-        return 1
     delimiter = opts.get("d", "\t")
     if len(delimiter) != 1:
         await kit.usage(process, "the delimiter must be a single character")

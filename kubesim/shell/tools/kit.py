@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,25 +14,13 @@ from kubesim import data as tables
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.files import File
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
-from kubesim.shell.machine import Process
+from kubesim.shell.machine import Process, Tool
 
 LONGEST_LINE = 1 << 20
 MOST_DATA = 32 << 20
 MOST_COUNTED = 256 << 20
 """Who has read so much without an end in sight is taken to read for ever."""
 BUSYBOX = "BusyBox v1.36.1 (2024-06-10 07:11:47 UTC) multi-call binary."
-USAGE_STATUS = {
-    "ls": 2,
-    "grep": 2,
-    "egrep": 2,
-    "fgrep": 2,
-    "sort": 2,
-    "diff": 2,
-    "cmp": 2,
-    "env": 125,
-    "timeout": 125,
-    "nice": 125,
-}
 _OPEN = {
     "head": "cannot open '{name}' for reading: {text}",
     "tail": "cannot open '{name}' for reading: {text}",
@@ -73,13 +61,43 @@ class Options:
 
 async def options(process: Process, *, argv: list[str] | None = None) -> Options:
     """Read a command line by what ``options.yaml`` knows of the program. A wrong option ends it."""
-    return await parsed(process, argv=argv, **_known()[process.program.tool])
+    known = _of(process)
+    given = {key: known[key] for key in ("short", "long", "stop", "numbers", "values") if key in known}
+    return await parsed(process, argv=argv, **given)
 
 
 @cache
-def _known() -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = tables.read(Path(__file__).with_name("options.yaml"))
-    return found
+def table() -> dict[str, dict[str, Any]]:
+    """Return what is known of each program's command line."""
+    rows: dict[str, dict[str, Any]] = tables.read(Path(__file__).with_name("options.yaml"))
+    return {name: {**rows["default"], **row} for name, row in rows.items()}
+
+
+def _of(process: Process) -> dict[str, Any]:
+    return table().get(process.program.tool) or table()["default"]
+
+
+def strict(name: str, tool: Tool) -> Tool:
+    """Return a tool whose command line is held against the table first, where it reads it itself."""
+    if not table().get(name, {}).get("checked"):
+        return tool
+
+    @wraps(tool)
+    async def checked(process: Process) -> int:
+        known = _of(process)
+        long = {**known.get("long", {}), "help": "", "version": ""}
+        found = await parsed(process, known["short"], long, stop=known.get("stop", False))
+        first = "".join(found.args[:1])
+        if first and first not in known.get("verbs", [first]):
+            await process.error(f"No help topic for '{first}'\n")
+            raise Leave(3)
+        most = known.get("operands", len(found.args))
+        if len(found.args) > most:
+            word = found.args[most]
+            await usage(process, f"unrecognized operand '{word}'", "extra", word=word)
+        return await tool(process)
+
+    return checked
 
 
 async def parsed(
@@ -127,7 +145,7 @@ async def parsed(
 
 async def refuse(process: Process, text: str) -> NoReturn:
     """Say why a program does not do what it was asked, and end it."""
-    raise Leave(await process.fail(text, USAGE_STATUS.get(process.name, 1)))
+    raise Leave(await process.fail(text, _of(process)["status"]))
 
 
 async def _short(process: Process, found: Options, flags: str, words: list[str], short: str) -> None:
@@ -135,7 +153,7 @@ async def _short(process: Process, found: Options, flags: str, words: list[str],
         flag, flags = flags[0], flags[1:]
         at = short.find(flag)
         if at < 0 or flag == ":":
-            await usage(process, f"invalid option -- '{flag}'")
+            await usage(process, f"invalid option -- '{flag}'", option=f"-{flag}", letter=flag)
         if short[at + 1 : at + 3] == "::":
             found.given.append((flag, flags))
             return
@@ -143,7 +161,7 @@ async def _short(process: Process, found: Options, flags: str, words: list[str],
             found.given.append((flag, ""))
             continue
         if not flags and not words:
-            await usage(process, f"option requires an argument -- '{flag}'")
+            await usage(process, f"option requires an argument -- '{flag}'", "wants", option=f"-{flag}", letter=flag)
         found.given.append((flag, flags or words.pop(0)))
         return
 
@@ -152,34 +170,27 @@ async def _long(process: Process, found: Options, word: str, words: list[str], l
     name, equals, value = word.partition("=")
     names = [key for key in long if key.rstrip("=?") == name] or [key for key in long if key.startswith(name)]
     if not names:
-        await usage(process, f"unrecognized option '--{name}'")
+        await usage(process, f"unrecognized option '--{name}'", option=f"--{name}", letter="-")
     key = names[0]
     if key.endswith("="):
         if not equals and not words:
-            await usage(process, f"option '--{name}' requires an argument")
+            await usage(process, f"option '--{name}' requires an argument", "wants", option=f"--{name}", letter="-")
         found.given.append((long[key], value if equals else words.pop(0)))
     else:
         found.given.append((long[key], value))
 
 
-async def usage(process: Process, text: str) -> None:
-    """Complain about the command line and leave."""
-    if process.name == "curl":
-        flag = text.partition("'")[2].rstrip("'").partition("'")[0]
-        shown = flag if flag.startswith("-") else f"-{flag}"
-        wrong = "requires parameter" if "argument" in text else "is unknown"
-        await process.error(
-            f"curl: option {shown}: {wrong}\ncurl: try 'curl --help' or 'curl --manual' for more information\n"
-        )
-        raise Leave(2)
-    await process.fail(text)
+async def usage(process: Process, why: str, which: str = "bad", **words: str) -> NoReturn:
+    """Complain about the command line in the words that the table has for the program, and leave."""
     if process.busybox:
-        await process.error(f"{BUSYBOX}\n\nUsage: {process.name} [OPTIONS]\n")
+        await process.error(f"{process.name}: {why}\n{BUSYBOX}\n\nUsage: {process.name} [OPTIONS]\n")
         raise Leave(1)
-    if process.name in ("grep", "egrep", "fgrep"):
-        await process.error(f"Usage: {process.name} [OPTION]... PATTERNS [FILE]...\n")
-    await process.error(f"Try '{process.name} --help' for more information.\n")
-    raise Leave(USAGE_STATUS.get(process.name, 1))
+    known = _of(process)
+    form = known[which] + known["tail"]
+    for name, text in {"name": process.name, "why": why, **words}.items():
+        form = form.replace(f"{{{name}}}", text)
+    await process.error(form)
+    raise Leave(known["status"])
 
 
 async def complain(process: Process, name: str, error: FileError, status: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""Names of hosts and what they stand for: nslookup, host, getent."""
+"""Names of hosts and what they stand for: nslookup, getent."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from kubesim.shell.files import File
 from kubesim.shell.lookup import Answer, Record, search
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import ADDRESS, WAIT_S, hosts, network, resolve
-from kubesim.shell.tools import kit
 
 
 def reverse(address: str) -> str:
@@ -161,50 +160,6 @@ async def _busybox(process: Process, name: str, kind: str, server: str) -> int:
     return 0 if all(answer.exists for answer in answers) else 1
 
 
-async def host(process: Process) -> int:
-    """Look a name up."""
-    opts = await kit.options(process)
-    if not opts.args:
-        return 1
-    name, kind = opts.args[0], opts.get("t").upper()
-    turned = ADDRESS.fullmatch(name) is not None
-    wanted = reverse(name) + "." if turned else name
-    way = process.machine.network
-    if way is None:
-        await process.write(";; connection timed out; no servers could be reached\n")
-        return 1
-    answer = None
-    try:
-        answer = await _first(process, wanted, lambda: search(wanted, way.config, way.ask, kind or _default(turned)))
-    except _Missing as missing:
-        text = (
-            f"{name} has no {kind or 'A'} record"
-            if missing.exists
-            else f"Host {wanted.rstrip('.')} not found: 3(NXDOMAIN)"
-        )
-        await process.write(text + "\n")
-        return 0 if missing.exists else 1
-    if answer is None:
-        await process.write(";; no servers could be reached\n")
-        return 1
-    await process.write("".join(HOST_ROWS[record.kind].format(record) + "\n" for record in answer.records))
-    return 0
-
-
-def _default(turned: bool) -> str:
-    return "PTR" if turned else "A"
-
-
-HOST_ROWS = {
-    "A": "{0.name} has address {0.value}",
-    "AAAA": "{0.name} has IPv6 address {0.value}",
-    "CNAME": "{0.name} is an alias for {0.value}.",
-    "PTR": "{0.name} domain name pointer {0.value}.",
-    "SRV": "{0.name} has SRV record {0.value}.",
-    "TXT": "{0.name} descriptive text {0.value}",
-}
-
-
 async def getent(process: Process) -> int:
     """Look up in the system's databases."""
     table = process.argv[1] if len(process.argv) > 1 else ""
@@ -242,4 +197,4 @@ async def _full(process: Process, name: str) -> str:
     return answer.records[-1].name
 
 
-TOOLS: dict[str, Tool] = {"nslookup": nslookup, "host": host, "getent": getent}
+TOOLS: dict[str, Tool] = {"nslookup": nslookup, "getent": getent}

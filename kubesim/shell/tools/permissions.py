@@ -72,7 +72,6 @@ async def _chmod(process: Process, name: str, spec: str, *, recursive: bool) -> 
             mode = changed_mode(node, spec, process.view.umask)
             if mode is None:
                 await kit.usage(process, f"invalid mode: '{spec}'")
-                return 1
             if process.view.uid not in (0, node.uid):
                 raise FileError("EPERM", path)
             node.mode = mode

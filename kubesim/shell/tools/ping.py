@@ -124,37 +124,4 @@ async def traceroute(process: Process) -> int:
     return 0
 
 
-async def mtr(process: Process) -> int:
-    """Report the routers on the way to a host, and how many answers of each got lost."""
-    opts = await kit.options(process)
-    if not opts.args:
-        await process.error("mtr: usage error: hostname missing\n")
-        return 1
-    if "r" not in opts and "w" not in opts:
-        await process.error("mtr: unable to open the terminal; use --report\n")
-        return 1
-    name, cycles = opts.args[0], int(kit.decimal(opts.get("c"), MTR_TRIES))
-    try:
-        address = (await resolve(process, name))[0]
-        way = await network(process).path(address)
-    except NetworkError:
-        await process.error(f"mtr: Failed to resolve host: {name}: {UNKNOWN}\n")
-        return 1
-    begun = process.machine.clock.now()
-    await process.sleep(float(cycles))
-    host = process.machine.hostname
-    head = f"HOST: {host[:28]:<28}"
-    await process.write(
-        f"Start: {begun:%Y-%m-%dT%H:%M:%S+0000}\n{head}  Loss%   Snt   Last   Avg  Best  Wrst StDev\n"
-    )
-    for number, each in enumerate(way, 1):
-        shown = name if each.address == address and "n" not in opts else each.address
-        times = [each.measured(number * 100 + at) for at in range(cycles)]
-        stats = f"{times[-1]:6.1f} {fmean(times):5.1f} {min(times):5.1f} {max(times):5.1f} {pstdev(times):5.1f}"
-        await process.write(f"{number:3d}.|-- {shown:<26}  0.0% {cycles:5d} {stats}\n")
-    if not way or way[-1].address != address:
-        await process.write(f"{len(way) + 1:3d}.|-- {'???':<26} 100.0 {cycles:5d}    0.0   0.0   0.0   0.0   0.0\n")
-    return 0
-
-
-TOOLS: dict[str, Tool] = {"ping": ping, "traceroute": traceroute, "mtr": mtr}
+TOOLS: dict[str, Tool] = {"ping": ping, "traceroute": traceroute}
