@@ -76,6 +76,7 @@ def _described(cuda: Cuda, ordinal: int) -> dict[str, Any]:
     return {
         "name": seen.name,
         "uuid": seen.uuid,
+        "bus": f"{seen.device.bus}.0",
         "total": seen.total,
         "capability": list(seen.capability),
         "sms": seen.multiprocessors,

@@ -65,14 +65,15 @@ class Claim:
     """Memory of a device, or of the host, that goes with its last array."""
 
     def __init__(self, gpu, size):
-        self.gpu, self.size = gpu, gpu.claim(size) if gpu else size
+        self.gpu, self.size = gpu, 0
+        self.size = gpu.claim(size) if gpu else size
         if gpu is None:
             session.held += size
             session.spend(size / 8e9 if size > MIB else 0)
 
     def __del__(self):
         if self.gpu:
-            self.gpu.allocated -= getattr(self, "size", 0)
+            self.gpu.allocated -= self.size
         else:
             session.held -= self.size
 
