@@ -6,11 +6,8 @@ Pods are told of only when they are made, templates also when they change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import merge
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from kubesim import data
 from kubesim.admission.podsecurity import TEMPLATES
@@ -92,7 +89,6 @@ def _of_pod(kind: Kind, obj: Obj) -> Iterator[str]:
     yield from _bytes(spec.get("overhead") or {}, f"{where}spec.overhead")
     for place, holder in _holders(spec, f"{where}spec"):
         yield from _of_container(holder, place)
-    yield from _ports(spec, f"{where}spec")
     yield from _affinity(spec.get("affinity") or {}, f"{where}spec.affinity")
 
 
@@ -143,44 +139,6 @@ def _of_container(holder: Obj, path: str) -> Iterator[str]:
         if name in seen and (entry.get("valueFrom") or not refers):
             yield f'{path}.env[{at}]: hides previous definition of "{name}", which may be dropped when using apply'
         seen.add(name)
-
-
-def _ports(spec: Obj, path: str) -> Iterator[str]:
-    """Yield what is told of ports that containers share."""
-    known: dict[tuple[Any, ...], list[tuple[int, str, Obj]]] = {}
-    named: dict[str, str] = {}
-    places = [found for field in HOLDERS for found in walk(spec, f"{field}[].ports[]", path)]
-    for at, (place, port) in enumerate(places):
-        key = (port.get("containerPort", 0), port.get("protocol", "TCP"))
-        address, number = port.get("hostIP") or "", port.get("hostPort") or 0
-        in_the_way = merge(*(known.get(each, ()) for each in _in_the_way(key, address, number)), key=itemgetter(0))
-        for _, other, held in in_the_way:
-            yield f"{place}: {_clash(port, held)} port definition with {other}"
-        for each in (key, (*key, number), (*key, number, address)):
-            known.setdefault(each, []).append((at, place, port))
-    for place, port in places:
-        name = port.get("name")
-        if name and (first := named.setdefault(name, place)) != place:
-            why = f"services and probes that select ports by name will use {first}"
-            yield f'{place}: duplicate port name "{name}" with {first}, {why}'
-
-
-def _in_the_way(key: tuple[Any, ...], address: str, number: int) -> list[tuple[Any, ...]]:
-    """Return what those definitions are known by that clash with one; the others need no look."""
-    if not number:
-        return [key]
-    alike = [(*key, number, address), (*key, number, "")] if address else [(*key, number)]
-    return [(*key, 0), *alike]
-
-
-def _clash(port: Obj, held: Obj) -> str:
-    """Return how two definitions of one port get in each other's way."""
-    addresses = [(one.get("hostIP") or "", one.get("hostPort") or 0) for one in (port, held)]
-    if addresses[0] == addresses[1]:
-        return "duplicate"
-    if any(number == 0 for _, number in addresses):
-        return "overlapping"
-    return "dangerously ambiguous"
 
 
 def _affinity(affinity: Obj, path: str) -> Iterator[str]:

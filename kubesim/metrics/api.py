@@ -19,7 +19,7 @@ from kubesim.metrics.families import exposed_by
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import LABEL, NAME, Match, QueryError, Value, Window, number, quoted
 from kubesim.metrics.rules import Rules, moment
-from kubesim.metrics.scrape import Database, Target, fits
+from kubesim.metrics.scrape import Database, Target
 
 _FACTS: dict[str, dict[str, Any]] = data.read(Path(__file__).with_name("prometheus.yaml"))
 BUILD, FLAGS = _FACTS["build"], _FACTS["flags"]
@@ -214,19 +214,6 @@ def _metadata(request: _Request) -> dict[str, Any]:
     return found
 
 
-def _target_metadata(request: _Request) -> list[dict[str, Any]]:
-    wanted, most = request.one("metric"), request.count("limit")
-    matches = selector(request.one("match_target")) if request.one("match_target") else []
-    found: list[dict[str, Any]] = []
-    for target in active_targets(request.server, request.now):
-        if fits(matches, target.labels):
-            for family in exposed_by(target, request.now):
-                if wanted in ("", family.name):
-                    told = {"type": family.type, "help": family.help, "unit": ""}
-                    found.append({"target": target.labels, **({} if wanted else {"metric": family.name}), **told})
-    return found[:most] if most >= 0 else found
-
-
 def _targets(request: _Request) -> dict[str, Any]:
     pool, state = request.one("scrapePool"), request.one("state") or "any"
     active = [_target(target, request.now) for target in active_targets(request.server, request.now)]
@@ -306,35 +293,18 @@ def _most(counts: Counter[str]) -> list[dict[str, Any]]:
     return [{"name": name, "value": count} for name, count in counts.most_common(10)]
 
 
-def _format(request: _Request) -> str:
-    return str(engine.parse(request.one("query")).prettify())
-
-
-def _exemplars(request: _Request) -> list[Any]:
-    start, end = request.time("start", -FURTHEST_S), request.time("end", FURTHEST_S)
-    if end < start:
-        raise QueryError("bad_data", 'invalid parameter "end": end timestamp must not be before start timestamp')
-    engine.parse(request.one("query"))
-    return []
-
-
 _HANDLERS: dict[str, Callable[[_Request], Any]] = {
     "query": _query,
     "query_range": _query_range,
-    "query_exemplars": _exemplars,
-    "format_query": _format,
     "series": lambda request: _found(request, request.matches(needed=True)),
     "labels": _labels,
     "metadata": _metadata,
     "targets": _targets,
-    "targets/metadata": _target_metadata,
-    "alertmanagers": lambda request: {"activeAlertmanagers": [], "droppedAlertmanagers": []},
     "rules": _rules,
     "alerts": _alerts,
     "status/buildinfo": lambda request: BUILD,
     "status/runtimeinfo": lambda request: runtime(request.server, request.now),
     "status/flags": lambda request: dict(sorted(request.server.flags.items())),
     "status/tsdb": lambda request: head(request.server, request.now),
-    "status/walreplay": lambda request: {"min": 0, "max": 0, "current": 0},
     "status/config": lambda request: {"yaml": request.server.config},
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from kubesim.metrics.api import BUILD, Prometheus, head, runtime
@@ -14,19 +15,7 @@ from kubesim.metrics.promql.values import NAME
 
 MOST_ROWS = 500
 NAMES = ("query", "alerts", "targets", "rules", "service-discovery", "status", "flags", "config")
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 0 1rem 3rem; color: #1c2024 }
-nav { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: 1rem 0; border-bottom: 1px solid #c8ccd0 }
-a { color: #0b57a4 }
-table { border-collapse: collapse; width: 100%; margin: .5rem 0 1.5rem }
-td, th { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border-bottom: 1px solid #e2e5e8 }
-td { overflow-wrap: anywhere }
-pre, code, textarea { font: 13px/1.5 ui-monospace, monospace }
-pre { overflow: auto; background: #f4f5f6; padding: .75rem }
-textarea { width: 100%; box-sizing: border-box }
-td strong { white-space: nowrap }
-.bad { color: #a61b1b } .good { color: #1a6b34 } .wait { color: #8a5a00 }
-"""
+_STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 _STATES = {"up": "good", "down": "bad", "firing": "bad", "pending": "wait", "ok": "good", "err": "bad"}
 Parameters = Mapping[str, Sequence[str]]
 

@@ -15,7 +15,9 @@ LEFT_OUT = (
     "CEL has no loops with two variables, no formats, versions or format strings, and what an expression may cost is "
     "counted roughly. Of options for Windows, iSCSI and flexible volumes, drivers of volumes and runtime classes "
     "only the types of most fields are checked, and the ranges of a ServiceCIDR may change. "
-    "Annotations of pods choose no profiles of AppArmor and seccomp. Prometheus has no functions of angles."
+    "Annotations of pods choose no profiles of AppArmor and seccomp. Prometheus has no functions of "
+    "angles, and neither formats queries nor tells of exemplars, Alertmanagers and the metadata of targets. Nobody "
+    "is warned of ports that several containers declare."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
