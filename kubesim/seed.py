@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 import orjson
 
@@ -14,6 +15,8 @@ from kubesim.api.options import Options
 from kubesim.auth import bootstrap
 from kubesim.controllers.namespace import ROOT_CA, ROOT_CA_NOTE
 from kubesim.errors import Obj, tolerating
+from kubesim.saved import key_of_object
+from kubesim.schema.registry import Kind
 from kubesim.standing import MANAGER
 from kubesim.store import Event
 from kubesim.times import stamp
@@ -35,6 +38,8 @@ TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 """Since when the server has noted the use of tokens that are kept in secrets."""
 AUTHORITIES = "extension-apiserver-authentication"
 """Where kubelets and other servers learn whose client certificates the API server takes."""
+_planted: list[tuple[Kind, bytes, bytes, bytes]] = []
+"""Objects of the first cluster that are alike in all: their JSON, and their identifiers and times in it."""
 
 
 class Seeder:
@@ -49,17 +54,30 @@ class Seeder:
         self._operations.store.subscribe(self._operations.registry.by_resource("namespaces"), self._on_namespace)
 
     def plant(self) -> None:
-        """Create what a fresh cluster has."""
+        """Create what a fresh cluster has: of what is alike in all, later ones of a process get copies."""
+        store, at = self._operations.store, stamp(self._operations.clock.now())
+        for name, data in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": at.partition("T")[0]})):
+            head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            self._create("configmaps", "kube-system", {**head, "data": data})
+        for kind, raw, uid, then in _planted:
+            store.create(kind, orjson.loads(raw.replace(uid, str(uuid4()).encode()).replace(then, at.encode())))
+        if not _planted:
+            made: dict[bytes, Event] = {}
+            stop = store.subscribe(None, lambda event: made.update({key_of_object(event): event}))
+            self._plant_alike()
+            stop()
+            for event in made.values():
+                uid = event.object["metadata"]["uid"].encode()
+                _planted.append((event.kind, event.object.raw, uid, at.encode()))
+
+    def _plant_alike(self) -> None:
+        """Create what is alike in all clusters, but for times and identifiers."""
         for name in COMPONENTS:
             healthy = {"type": "Healthy", "status": "True", "message": "ok"}
             head = {"apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": name}}
             self._create("componentstatuses", "", {**head, "conditions": [healthy]})
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
-        today = stamp(self._operations.clock.now()).partition("T")[0]
-        for name, data in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": today})):
-            head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-            self._create("configmaps", "kube-system", {**head, "data": data})
         for resource, obj in _fair_queues():
             self._create(resource, "", obj, QUEUES_MANAGER)
         for name, (value, description) in PRIORITIES.items():
@@ -67,7 +85,6 @@ class Seeder:
             self._create(
                 "priorityclasses.scheduling.k8s.io", "", entry | {"value": value, "description": description}
             )
-
         self._plant_api_services()
 
     def _authorities(self) -> dict[str, str]:
