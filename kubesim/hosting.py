@@ -8,7 +8,7 @@ import pkgutil
 import shutil
 import socket
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -70,8 +70,8 @@ def run_host(address: Address, data: Path, *, history: bool = False) -> int:
         ours, fronts = socket.socketpair()
         run = partial(cluster_process.run, authority, images)
         server = ForkServer(ours, Path(folder), run, chores)
-        front = partial(_run_front, fronts, sock, address, data, Path(folder), authority, history=history)
-        return server.serve(front, fronts, sock)
+        front = partial(_front, fronts, sock, address, data, Path(folder), authority, history=history)
+        return server.serve(partial(_run_front, front), fronts, sock)
 
 
 def _note_sockets(link: Path, folder: Path) -> None:
@@ -101,18 +101,9 @@ def _read_modules() -> Iterator[object]:
     gc.collect()
 
 
-def _run_front(
-    channel: socket.socket,
-    sock: Listener,
-    address: Address,
-    data: Path,
-    folder: Path,
-    authority: CertificateAuthority,
-    *,
-    history: bool,
-) -> None:
+def _run_front(front: Callable[[], Coroutine[object, object, None]]) -> None:
     gc.enable()
-    asyncio.run(_front(channel, sock, address, data, folder, authority, history=history))
+    asyncio.run(front())
 
 
 async def _front(

@@ -191,7 +191,7 @@ def _changed(old: Any, new: Obj, shape: Shape | None, *, top: bool = True) -> Fi
             field = shape.field(name) if shape else None
             if top and name == "metadata" and isinstance(value, dict):
                 before = {} if before is MISSING else before
-                fields = _metadata(before, value)
+                fields = _changed(before, _ownable(value), shape_of("V1ObjectMeta"), top=False)
             else:
                 fields = _field(before, value, field)
             if not fields and _only_lost(before, value, field):
@@ -210,10 +210,6 @@ def _only_lost(before: Any, value: Any, field: FieldType | None) -> bool:
 def _is_leaf(field: FieldType | None) -> bool:
     """Tell whether a structure has one owner for all that is in it."""
     return field is not None and (field.form == "any" or field.atomic)
-
-
-def _metadata(old: Obj, new: Obj) -> Fields:
-    return _changed(old, _ownable(new), shape_of("V1ObjectMeta"), top=False)
 
 
 def _field(before: Any, value: Any, field: FieldType | None) -> Fields:
