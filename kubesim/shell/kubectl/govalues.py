@@ -1,17 +1,13 @@
-"""Values as Go prints and compares them."""
+"""Values as Go prints them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-
-
-class CompareError(Exception):
-    """Why two values cannot be compared."""
 
 
 def unquoted(text: str) -> str:
@@ -62,36 +58,3 @@ def number(value: float) -> str:
     digits = "".join(map(str, Decimal(repr(value)).as_tuple().digits)).rstrip("0")
     sign, rest = "-" if value < 0 else "", f".{digits[1:]}" if digits[1:] else ""
     return f"{sign}{digits[0]}{rest}e{'+' if exponent >= 0 else '-'}{abs(exponent):02d}"
-
-
-def _sort(value: Any) -> str:
-    return {bool: "bool", int: "int", float: "float", str: "string"}.get(type(value), "")
-
-
-def _same(one: Any, other: Any) -> bool:
-    if one is None or other is None:
-        return one is other
-    if not _sort(one) or not _sort(other):
-        raise CompareError("non-comparable type " + f"{shown(one)}: {kind_of(one)}")
-    if _sort(one) != _sort(other):
-        raise CompareError("incompatible types for comparison")
-    return bool(one == other)
-
-
-def _less(one: Any, other: Any) -> bool:
-    if not _sort(one) or not _sort(other) or isinstance(one, bool):
-        raise CompareError("invalid type for comparison")
-    if _sort(one) != _sort(other):
-        raise CompareError("incompatible types for comparison")
-    found: bool = one < other
-    return found
-
-
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "==": _same,
-    "!=": lambda one, other: not _same(one, other),
-    "<": _less,
-    "<=": lambda one, other: _less(one, other) or _same(one, other),
-    ">": lambda one, other: not _less(one, other) and not _same(one, other),
-    ">=": lambda one, other: not _less(one, other),
-}

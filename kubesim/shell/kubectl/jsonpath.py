@@ -6,8 +6,9 @@ Source of the language: https://kubernetes.io/docs/reference/kubectl/jsonpath/.
 from __future__ import annotations
 
 import json
+import operator
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,12 +16,20 @@ from kubesim.shell.kubectl import govalues as go
 from kubesim.shell.kubectl.client import KubectlError
 from kubesim.shell.kubectl.texts import compact
 
-_FILTER = re.compile(r"""\[\?\(((?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^"')])*)\)""")
-_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\\n])*)\1""")
-_NAME = re.compile(r"(?:\\.|[^\s.,\[\]$@{}\\])*")
+_QUOTED = r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
+_ACTION = re.compile(rf"""([^{{]+)|\{{((?:{_QUOTED}|[^}}"'])*\}}?)""")
+_NAME = r"(?:\\.|[^\s.,\[\]$@{}\\])*"
+_TOKEN = re.compile(
+    rf"""(?P<root>[ @$]) | \[\?\((?P<filter>(?:{_QUOTED}|[^"')])*)\)\] | \.\.(?P<deep>\w*) | \[(?P<inner>[^\]\n]*)\]
+    | (?P<text>{_QUOTED}) | \.(?P<field>{_NAME}) | (?P<number>[+-]?\d[\d.]*) | (?P<word>\w{_NAME})""",
+    re.VERBOSE,
+)
 _KEY = re.compile(r"'([^']|\\')*'")
 _SLICE = re.compile(r"(-?\d*)(:-?\d*)?(:-?\d*)?")
-_NUMBER = re.compile(r"[+-]?[\d.]*")
+_COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+?)")
+_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
 DEEPEST = 200
 MOST_STEPS = 100_000
 """How much may be looked at: nothing else runs meanwhile."""
@@ -29,6 +38,14 @@ Step = tuple[str, Any]
 
 class PathError(Exception):
     """What is wrong with a template or with what it finds, as upstream words it."""
+
+
+@dataclass
+class _Piece:
+    """The steps of an action, and what a range repeats for each of its results."""
+
+    steps: list[Step]
+    body: list[_Piece] | None = None
 
 
 def relaxed(text: str) -> str:
@@ -40,39 +57,20 @@ def relaxed(text: str) -> str:
 def fill(template: str, obj: Any, *, as_json: bool = False) -> str:
     """Return a template's text for an object. Raises KubectlError with kubectl's words."""
     try:
-        pieces = parsed(template)
+        pieces = _parsed(template)
     except PathError as error:
         raise KubectlError(f"error: error parsing jsonpath {template}, {error}") from error
     try:
-        groups = list(_Walk(pieces).results([obj]))
+        groups = list(_Walk().results(pieces, [obj]))
     except PathError as error:
         raise KubectlError(
             f"error: error executing jsonpath {json.dumps(template, ensure_ascii=False)}: Error executing template: "
             f"{error}. Printing more information for debugging the template:\n"
-            f"\ttemplate was:\n\t\t{template}\n\tobject given to jsonpath engine was:\n\t\t{syntax(obj)}\n\n"
+            f"\ttemplate was:\n\t\t{template}\n\tobject given to jsonpath engine was:\n\t\t{_syntax(obj)}\n\n"
         ) from error
     if as_json:
         return "".join(json.dumps(group, indent=4, sort_keys=True, ensure_ascii=False) + "\n" for group in groups)
-    return "".join(" ".join(shown(value) for value in group) for group in groups)
-
-
-def shown(value: Any) -> str:
-    """Return a value as a template prints it."""
-    if isinstance(value, dict | list):
-        return compact(value)
-    return "null" if value is None else go.shown(value)
-
-
-def syntax(value: Any) -> str:
-    """Return a value as ``%#v`` prints it: as Go's source would have it."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(key)}:{syntax(each)}" for key, each in sorted(value.items()))
-        return f"map[string]interface {{}}{{{inner}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(syntax, value))}}}"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return "interface {}(nil)" if value is None else go.shown(value)
+    return "".join(" ".join(_shown(value) for value in group) for group in groups)
 
 
 def values(path: str, obj: Any) -> list[Any]:
@@ -82,171 +80,136 @@ def values(path: str, obj: Any) -> list[Any]:
     except PathError as error:
         raise KubectlError(f"error: error parsing jsonpath {{{path}}}, {error}") from error
     try:
-        return _Walk([]).along([obj], steps)
+        return _Walk().along([obj], steps)
     except PathError as error:
         raise KubectlError(f"error: {error}") from error
 
 
-def parsed(template: str) -> list[list[Step]]:
-    """Return a template's pieces, each the steps of an action or one of text. Raises PathError."""
-    pieces: list[list[Step]] = []
-    at = 0
-    while at < len(template):
-        start = template.find("{", at)
-        if start != at:
-            pieces.append([("text", template[at : start if start >= 0 else None])])
-        if start < 0:
-            break
-        steps, at = _action(template, start + 1)
-        pieces.append(steps)
-    return pieces
+def _shown(value: Any) -> str:
+    """Return a value as a template prints it."""
+    if isinstance(value, dict | list):
+        return compact(value)
+    return "null" if value is None else go.shown(value)
+
+
+def _syntax(value: Any) -> str:
+    """Return a value as ``%#v`` prints it: as Go's source would have it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f"{json.dumps(key)}:{_syntax(each)}" for key, each in sorted(value.items()))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    return "interface {}(nil)" if value is None else go.shown(value)
+
+
+def _parsed(template: str) -> list[_Piece]:
+    """Return a template's pieces, each an action or text. Raises PathError."""
+    whole: list[_Piece] = []
+    open_: list[list[_Piece]] = [whole]
+    for text, action in _ACTION.findall(template):
+        if text:
+            open_[-1].append(_Piece([("text", text)]))
+            continue
+        if not action.endswith("}"):
+            raise PathError("unclosed action")
+        steps = _steps(action[:-1])
+        if steps == [("word", "end")] and len(open_) > 1:
+            open_.pop()
+        elif steps[:1] == [("word", "range")]:
+            body: list[_Piece] = []
+            open_[-1].append(_Piece(steps[1:], body))
+            open_.append(body)
+            if len(open_) > DEEPEST:
+                raise PathError("too many ranges")
+        else:
+            open_[-1].append(_Piece(steps))
+    return whole
 
 
 def _steps(text: str) -> list[Step]:
-    return _action(text + "}", 0)[0]
-
-
-def _action(text: str, at: int) -> tuple[list[Step], int]:
-    """Return the steps of an action that begins at a place, and where what follows it begins."""
+    """Return the steps of an action. Raises PathError."""
     steps: list[Step] = []
-    while at < len(text) and text[at] != "\n":
-        letter = text[at]
-        if letter == "}":
-            return steps, at + 1
-        if letter in " @$":
-            at += 1
-        elif text.startswith("[?(", at):
-            at = _filter(text, at, steps)
-        elif text.startswith("..", at):
-            at = _deep(text, at, steps)
-        elif letter == "[":
-            at = _array(text, at, steps)
-        elif letter in "\"'":
-            at = _quote(text, at, steps)
-        elif letter == ".":
-            at = _field(text, at + 1, steps)
-        elif letter in "+-" or letter.isdigit():
-            at = _numeric(text, at, steps)
-        elif letter.isalnum() or letter == "_":
-            at = _word(text, at, steps)
-        else:
-            raise PathError(f"unrecognized character in action: U+{ord(letter):04X} '{letter}'")
-    raise PathError("unclosed action")
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise PathError(_wrong(text, at))
+        kind, found = str(match.lastgroup), str(match[str(match.lastgroup)])
+        steps += _READ[kind](found)
+        at = match.end()
+    return steps
 
 
-def _deep(text: str, at: int, steps: list[Step]) -> int:
-    if steps and steps[-1][0] == "deep":
-        raise PathError("invalid multiple recursive descent")
-    steps.append(("deep", None))
-    at += 2
-    return _field(text, at, steps) if text[at : at + 1].isalnum() else at
+def _wrong(text: str, at: int) -> str:
+    if text[at] == "[":
+        return "unterminated filter" if text.startswith("[?(", at) else "unterminated array"
+    if text[at] in "\"'":
+        return "unterminated quoted string"
+    return f"unrecognized character in action: U+{ord(text[at]):04X} '{text[at]}'"
 
 
-def _field(text: str, at: int, steps: list[Step]) -> int:
-    match = _NAME.match(text, at)
-    name, end = (match[0], match.end()) if match else ("", at)
-    steps.append(("all", None) if name == "*" else ("field", name.replace("\\", "")))
-    return end
+def _field(name: str) -> list[Step]:
+    return [("all", None) if name == "*" else ("field", name.replace("\\", ""))]
 
 
-def _word(text: str, at: int, steps: list[Step]) -> int:
-    match = _NAME.match(text, at)
-    word, end = (match[0], match.end()) if match else ("", at)
-    steps.append(("value", word == "true") if word in ("true", "false") else ("word", word))
-    return end
-
-
-def _numeric(text: str, at: int, steps: list[Step]) -> int:
-    match = _NUMBER.match(text, at)
-    found = match[0] if match else ""
+def _number(text: str) -> list[Step]:
     try:
-        steps.append(("value", float(found) if "." in found else int(found)))
+        return [("value", float(text) if "." in text else int(text))]
     except ValueError as error:
-        raise PathError(f"cannot parse number {found}") from error
-    return at + len(found)
+        raise PathError(f"cannot parse number {text}") from error
 
 
-def _quote(text: str, at: int, steps: list[Step]) -> int:
-    match = _QUOTED.match(text, at)
-    if match is None:
-        raise PathError("unterminated quoted string")
-    steps.append(("text", go.unquoted(f'"{match[2]}"')))
-    return match.end()
-
-
-def _array(text: str, at: int, steps: list[Step]) -> int:
-    end = text.find("]", at)
-    if end < 0 or "\n" in text[at:end]:
-        raise PathError("unterminated array")
-    inner = text[at + 1 : end]
+def _inner(inner: str) -> list[Step]:
+    """Return the step of what stands in brackets: keys, an index, a slice, or several of them."""
     if "," in inner:
-        steps.append(("union", [_steps(f"[{part.strip(' ')}]") for part in inner.split(",")]))
-        return end + 1
+        return [("union", [_steps(f"[{part.strip(' ')}]") for part in inner.split(",")])]
     if _KEY.fullmatch(inner):
-        steps += _steps("." + inner[1:-1])
-        return end + 1
+        return _steps("." + inner[1:-1])
     match = _SLICE.fullmatch(":" if inner == "*" else inner)
     if match is None:
         raise PathError(f"invalid array index {inner}")
     first, last, by = match.groups()
     index = int(first) if first not in ("", "-") else None
     until = (index or 0) + 1 if last is None else int(last[1:]) if last[1:] else None
-    derived = last is None
-    steps.append(("array", (index, until, derived, int(by[1:]) if by and by[1:] else None)))
-    return end + 1
+    return [("array", (index, until, last is None, int(by[1:]) if by and by[1:] else None))]
 
 
-def _filter(text: str, at: int, steps: list[Step]) -> int:
-    match = _FILTER.match(text, at)
-    if match is None:
-        raise PathError("unterminated filter")
-    if text[match.end() : match.end() + 1] != "]":
-        raise PathError("unclosed array expect ]")
-    parts = re.fullmatch(r"([^!<>=]+)([!<>=]+)(.+?)", match[1])
+def _filter(inner: str) -> list[Step]:
+    parts = _COMPARISON.fullmatch(inner)
     if parts is None:
-        steps.append(("filter", (_steps(match[1]), "", [])))
-    else:
-        steps.append(("filter", (_steps(parts[1]), parts[2], _steps(parts[3]))))
-    return match.end() + 1
+        return [("filter", (_steps(inner), "", []))]
+    return [("filter", (_steps(parts[1]), parts[2], _steps(parts[3])))]
+
+
+_READ: dict[str, Callable[[str], list[Step]]] = {
+    "root": lambda text: [],
+    "filter": _filter,
+    "deep": lambda name: [("deep", None), *([("field", name)] if name else [])],
+    "inner": _inner,
+    "text": lambda text: [("text", go.unquoted(f'"{text[1:-1]}"'))],
+    "field": _field,
+    "number": _number,
+    "word": lambda word: [("value", word == "true") if word in ("true", "false") else ("word", word)],
+}
 
 
 @dataclass
 class _Walk:
-    """One evaluation: the pieces, and how many ranges are open."""
+    """One evaluation, and how much it has looked at."""
 
-    pieces: list[list[Step]]
-    inside: int = 0
-    begun: bool = False
-    ended: bool = False
     spent: int = 0
 
-    def results(self, current: list[Any]) -> Iterator[list[Any]]:
+    def results(self, pieces: list[_Piece], current: list[Any]) -> Iterator[list[Any]]:
         """Yield what each piece finds. Raises PathError."""
-        found, _ = self._block(0, current)
-        yield from found
-
-    def _block(self, at: int, current: list[Any]) -> tuple[list[list[Any]], int]:
-        """Return what the pieces find up to the end of a range, and where that is (0: nowhere)."""
-        found: list[list[Any]] = []
-        while at < len(self.pieces):
-            results = self.along(current, self.pieces[at])
-            at += 1
-            if self.ended:
-                self.ended = False
-                return found, at
-            if not self.begun:
-                found.append(results)
+        for piece in pieces:
+            found = self.along(current, piece.steps)
+            if piece.body is None:
+                yield found
                 continue
-            self.begun, after = False, at
-            self.inside += 1
-            if self.inside > DEEPEST:
-                raise PathError("too many ranges")
-            for value in results or [None]:
-                inner, after = self._block(at, [value])
-                found += inner if results else []
-            self.inside -= 1
-            at = after or at  # one that is never closed holds the rest, which then follows it once more
-        return found, 0
+            for value in found:
+                yield from self.results(piece.body, [value])
 
     def along(self, current: list[Any], steps: list[Step]) -> list[Any]:
         """Return what steps lead to. Raises PathError."""
@@ -260,76 +223,58 @@ class _Walk:
         if self.spent > MOST_STEPS:
             raise PathError("too many results")
 
-    def _deep(self, current: list[Any]) -> Iterator[Any]:
-        for value in current:
-            for each in _within(value, 0):
-                self._spend(1)
-                yield each
-
     def _step(self, current: list[Any], kind: str, argument: Any) -> list[Any]:
-        if kind == "text":
-            return [argument]
-        if kind == "value":
-            return [argument for _ in current]
-        if kind == "word":
-            return self._word(current, argument)
-        if kind == "field":
-            return [each[argument] for each in current if isinstance(each, dict) and argument in each]
-        if kind == "union":
-            return [each for steps in argument for each in self.along(current, steps)]
-        if kind == "all":
-            return [each for value in current for each in _inner(value)]
-        if kind == "deep":
-            return [*self._deep(current)]
-        if kind == "array":
-            return [each for value in current if value is not None for each in _sliced(value, *argument)]
+        match kind:
+            case "text":
+                return [argument]
+            case "value":
+                return [argument for _ in current]
+            case "word":
+                known = argument == "end"
+                raise PathError("not in range, nothing to end" if known else f"unrecognized identifier {argument}")
+            case "field":
+                return [each[argument] for each in current if isinstance(each, dict) and argument in each]
+            case "union":
+                return [each for steps in argument for each in self.along(current, steps)]
+            case "all":
+                return [each for value in current for each in _below(value)]
+            case "deep":
+                return [each for value in current for each in self._within(value, 0)]
+            case "array":
+                return [each for value in current if value is not None for each in _sliced(value, *argument)]
         return [each for value in current for each in self._filtered(value, *argument)]
 
-    def _word(self, current: list[Any], word: str) -> list[Any]:
-        if word == "range":
-            self.begun = True
-            return current
-        if word != "end":
-            raise PathError(f"unrecognized identifier {word}")
-        if not self.inside:
-            raise PathError("not in range, nothing to end")
-        self.ended = True
-        return []
+    def _within(self, value: Any, depth: int) -> Iterator[Any]:
+        if depth > DEEPEST or not (inner := _below(value)):
+            return
+        self._spend(1)
+        yield value
+        for each in inner:
+            yield from self._within(each, depth + 1)
 
     def _filtered(self, value: Any, left: list[Step], sign: str, right: list[Step]) -> Iterator[Any]:
         if not isinstance(value, list):
             raise PathError(f"{go.shown(value)} is not array or slice and cannot be filtered")
         for item in value:
             lefts = self.along([item], left)
-            if not sign:
-                if lefts:
-                    yield item
-                continue
-            rights = self.along([item], right) if lefts else []
-            if len(lefts) > 1 or len(rights) > 1:
+            rights = self.along([item], right) if lefts and sign else []
+            if len(lefts) > 1 and sign or len(rights) > 1:
                 raise PathError("can only compare one element at a time")
-            if lefts and rights and self._holds(sign, lefts[0], rights[0]):
+            if lefts and (not sign or rights and _holds(sign, lefts[0], rights[0])):
                 yield item
 
-    def _holds(self, sign: str, one: Any, other: Any) -> bool:
-        if sign not in go.COMPARE:
-            raise PathError(f"unrecognized filter operator {sign}")
-        try:
-            return go.COMPARE[sign](one, other)
-        except go.CompareError as error:
-            raise PathError(str(error)) from error
+
+def _holds(sign: str, one: Any, other: Any) -> bool:
+    if sign not in _COMPARE:
+        raise PathError(f"unrecognized filter operator {sign}")
+    ordered = sign not in ("==", "!=")
+    if type(one) is not type(other) and (ordered or None not in (one, other)) or isinstance(one, dict | list):
+        raise PathError("incompatible types for comparison")
+    return _COMPARE[sign](one, other)
 
 
-def _inner(value: Any) -> list[Any]:
+def _below(value: Any) -> list[Any]:
     return [*value.values()] if isinstance(value, dict) else value if isinstance(value, list) else []
-
-
-def _within(value: Any, depth: int) -> Iterator[Any]:
-    if depth > DEEPEST or not (inner := _inner(value)):
-        return
-    yield value
-    for each in inner:
-        yield from _within(each, depth + 1)
 
 
 def _sliced(value: Any, first: int | None, last: int | None, derived: bool, by: int | None) -> list[Any]:
