@@ -22,6 +22,7 @@ AXE_OPTIONS = {
 # Four pictures and two looks of axe at each step take half a minute of computing. `make test` has axe look at each
 # page once, in the process (sessions/tests/test_forms_in_browser.py), and here at what a running cluster fills.
 PICTURES = "E2E_PICTURES" in os.environ or "TORTURE_ROUNDS" in os.environ
+MOTION = "no-preference" if PICTURES else "reduce"  # no GPU draws the frames of what turns while one waits
 PATIENCE = 60_000  # milliseconds for what involves jobs and clusters
 
 
@@ -29,7 +30,9 @@ class Person:
     """Somebody at a browser. Clicks are counted; errors of the page fail the test."""
 
     def __init__(self, browser: Browser, url: str) -> None:
-        self.context = browser.new_context(viewport=SIZES["wide"], base_url=url, accept_downloads=True)
+        self.context = browser.new_context(
+            viewport=SIZES["wide"], base_url=url, accept_downloads=True, reduced_motion=MOTION
+        )
         self.page: Page = self.context.new_page()
         self.page.set_default_timeout(PATIENCE)
         self.clicks = 0
@@ -62,7 +65,7 @@ class Person:
             if PICTURES:
                 self._keep(f"{name}-{size}")
                 self.check_access(f"{name}-{size}")
-        self.page.emulate_media(color_scheme="light", reduced_motion="null")
+        self.page.emulate_media(color_scheme="light", reduced_motion=MOTION)
         self.page.set_viewport_size(SIZES["wide"])
 
     def _keep(self, name: str) -> None:

@@ -37,8 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Let WhiteNoise look for a file when it is asked for: it would list all of them for each client of a test."""
+    """Let WhiteNoise look for a file when it is asked for: it would list all of them for each client of a test.
+
+    Hash passwords of tests quickly: that each guess takes 0.2 s of computing is for those who guess.
+    """
     settings.WHITENOISE_AUTOREFRESH = True
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
 @pytest.hookimpl(tryfirst=True)

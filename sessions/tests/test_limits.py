@@ -16,11 +16,6 @@ THREE = Limit("a test", 3)
 PASSWORD = "correct horse battery"
 
 
-@pytest.fixture(autouse=True)
-def _quick_hashes(settings):
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-
-
 @pytest.fixture
 def person(ada) -> User:
     ada.set_password(PASSWORD)
