@@ -149,12 +149,3 @@ def _use(session: Session, ordinal: int, percent: float) -> None:
         cuda.work(ordinal, load, (max(percent - 4, 0.0), min(percent + 3, 100.0)))
     except CudaError as error:
         cuda.error = error.code
-
-
-@call
-async def cuda_devices(process: Process) -> dict[str, object]:
-    """Return name and compute capability of every device, and whether CUDA can use them."""
-    access = process.machine.devices
-    present = access.view(process.machine.clock.now()).present() if access and access.has_driver else []
-    devices = [[item.device.product.name, [*map(int, item.device.product.compute.split("."))]] for item in present]
-    return {"devices": devices, "usable": not devices or access is not None and access.board.usable}

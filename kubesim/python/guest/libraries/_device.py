@@ -38,6 +38,8 @@ class Gpu:
 
     def claim(self, size):
         """Take memory in blocks of 512 bytes, out of segments of 2 and 20 MiB. Raises DeviceMemoryError."""
+        if not self.peak:
+            session.spend(CONTEXT_S)
         size = -(-size // 512) * 512
         if self.allocated + size > self.reserved:
             segment = 2 * MIB if size <= MIB else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
@@ -93,10 +95,9 @@ class Session:
         return self.about
 
     def open(self):
-        """Make the context of CUDA; returns the devices."""
+        """Return the devices; from now on they stay the same."""
         if not self.gpus:
             self.gpus = [Gpu(at, each) for at, each in enumerate(self.facts()["gpus"])]
-            self.spend(CONTEXT_S if self.gpus else 0)
         return self.gpus
 
     def spend(self, seconds, cores=1.0):

@@ -1,13 +1,241 @@
-"""PyTorch, as far as it asks the driver for the container's devices."""
+"""PyTorch: tensors with gradients, on the devices that the driver gives the container."""
 
-from machine import ask
+import contextlib
+import math
+import pickle
 
-from torch import backends, cuda, distributed, version
+import _arrays
+import _device
+from _functions import BINARY, UNARY
 
-__all__ = ["ask", "backends", "cuda", "distributed", "version"]
+from torch import _tensor, version
+from torch._tensor import (
+    DTYPES,
+    AcceleratorError,
+    OutOfMemoryError,
+    Size,
+    Tensor,
+    blank,
+    cat,
+    device,
+    drawn,
+    dtype,
+    generator,
+    matmul,
+    set_grad,
+    state,
+    together,
+    where,
+)  # fmt: skip
+
+__all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "device", "dtype", "matmul", "together", "where"]
+globals().update(DTYPES)
+long, int_, short, float_, double, half = (DTYPES[n] for n in "int64 int32 int16 float32 float64 float16".split())
+inf, nan, pi, strided, contiguous_format, channels_last = (
+    math.inf,
+    math.nan,
+    math.pi,
+    "strided",
+    "contiguous",
+    "channels_last",
+)
+mm = bmm = matmul
+concat = concatenate = cat
+NAMES = """sum mean prod argmax argmin all any logsumexp median std var max min norm sort softmax log_softmax clamp clip argsort topk
+cumsum flatten reshape squeeze unsqueeze permute transpose t split chunk gather masked_fill numel unique nonzero clone dot mv multiply
+true_divide is_floating_point"""
+for name in [*NAMES.split(), *UNARY, *BINARY]:
+    if name not in ("and", "or"):
+        globals()[name] = lambda x, *args, name=name, **more: getattr(x, name)(*args, **more)
+_size = lambda shape: _tensor.sizes(shape)
+
+
+class _NoGrad(set_grad):
+    def __init__(self, mode=True):
+        super().__init__(False)
+
+
+no_grad = inference_mode = _NoGrad
+enable_grad = lambda: set_grad(True)
+set_grad_enabled = lambda wanted: setattr(state, "grad", wanted) or set_grad(wanted)
+is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
+get_default_dtype = lambda: DTYPES[state.default]
+set_default_dtype = lambda wanted: setattr(state, "default", wanted.name)
+is_autocast_enabled = lambda: state.autocast is not None
+get_num_threads = lambda: int(_device.session.facts()["cpus"]) or 1
+set_num_threads = set_float32_matmul_precision = use_deterministic_algorithms = set_printoptions = (
+    lambda *args, **more: None
+)
+compile = lambda model=None, **options: model if model is not None else lambda made: made
+
+
+def _marked(made, wants):
+    return made.requires_grad_() if wants else made
+
+
+def tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    if hasattr(data, "__array__") and not isinstance(data, Tensor):
+        data = as_tensor(data)
+    if isinstance(data, Tensor):
+        return _marked(data.detach().to(device=device, dtype=dtype, copy=True), requires_grad)
+    try:
+        shape, values = _arrays.flattened(data)
+    except ValueError as error:
+        left, right, at = error.args[1:]
+        raise ValueError(
+            f"expected sequence of length {left[0] if left else 0} at dim 1 (got {right[0] if right else 0})"
+        ) from None
+    values = [each.item() if isinstance(each, Tensor) else each for each in values]
+    name = dtype.name if dtype else _arrays.dtype_of(values, state.default)
+    if name in ("str", "object"):
+        kind = type(next(each for each in values if not isinstance(each, (int, float)))).__name__
+        raise TypeError(f"new(): invalid data type '{kind}'" if kind == "str" else f"must be real number, not {kind}")
+    return _marked(blank(device)._new(shape, name, values), requires_grad)
+
+
+def as_tensor(data, dtype=None, device=None):
+    if hasattr(data, "__array__") and not isinstance(data, Tensor):
+        data = data if isinstance(data, _arrays.Array) else data.__array__()
+        data = blank()._make(data._shape, data._dtype, data._buffer, data._strides, data._offset)
+    return data.to(device=device, dtype=dtype) if isinstance(data, Tensor) else tensor(data, dtype, device)
+
+
+def full(shape, fill_value, dtype=None, device=None, requires_grad=False, **more):
+    name = dtype.name if dtype else _arrays.dtype_of([fill_value], state.default)
+    return _marked(blank(device)._guess(_size((shape,)), name, fill_value), requires_grad)
+
+
+def _filled(value):
+    return lambda *shape, dtype=None, **more: full(_size(shape), value, dtype or get_default_dtype(), **more)
+
+
+def _alike(function):
+    def like(x, *args, dtype=None, device=None, **more):
+        return function(x._shape, *args, dtype=dtype or x.dtype, device=device or x.device, **more)
+
+    return like
+
+
+def _random(kind):
+    def draw(*shape, dtype=None, device=None, requires_grad=False, **more):
+        made = drawn(kind, _size(shape), dtype.name if dtype else state.default, device, 0.0, 1.0)
+        return _marked(made, requires_grad)
+
+    return draw
+
+
+zeros, ones, empty, rand, randn = _filled(0), _filled(1), _filled(0), _random("uniform"), _random("normal")
+zeros_like, ones_like, empty_like, full_like, rand_like, randn_like = map(
+    _alike, (zeros, ones, empty, full, rand, randn)
+)
+
+
+def randint(low, high=None, size=None, dtype=None, device=None, **more):
+    if not isinstance(high, int):
+        low, high, size = 0, low, high if size is None else size
+    return drawn("whole", tuple(size), (dtype or long).name, device, low, high)
+
+
+def randperm(count, device=None, **more):
+    order, twister = list(range(count)), generator()
+    for at in range(count - 1):
+        other = at + twister.bits() % (count - at)
+        order[at], order[other] = order[other], order[at]
+    return tensor(order, dtype=long, device=device)
+
+
+def arange(first, last=None, step=1, dtype=None, device=None, **more):
+    import numpy
+
+    first, last = (0, first) if last is None else (first, last)
+    name = dtype.name if dtype else _arrays.dtype_of([first, last, step], state.default)
+    return as_tensor(numpy.arange(first, last, step), device=device).to(DTYPES[name])
+
+
+def linspace(first, last, steps, dtype=None, device=None):
+    import numpy
+
+    return as_tensor(numpy.linspace(first, last, steps), dtype or get_default_dtype(), device)
+
+
+def eye(n, m=None, dtype=None, device=None):
+    import numpy
+
+    return as_tensor(numpy.eye(n, m), dtype or get_default_dtype(), device)
+
+
+def stack(tensors, dim=0):
+    tensors = list(tensors)
+    for at, each in enumerate(tensors):
+        if each._shape != tensors[0]._shape:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {list(tensors[0]._shape)} at entry 0 and "
+                f"{list(each._shape)} at entry {at}"
+            )
+    return cat([each.unsqueeze(dim) for each in tensors], dim)
+
+
+def einsum(equation, *operands):
+    import numpy
+
+    return as_tensor(numpy.einsum(equation, *[each.detach().cpu().numpy() for each in operands]))
+
+
+def tril(x, diagonal=0):
+    rows, columns = x._shape[-2:]
+    return x * tensor(
+        [[float(column - row <= diagonal) for column in range(columns)] for row in range(rows)], device=x.device
+    )
+
+
+from_numpy, outer = as_tensor, lambda a, b: a.unsqueeze(1) * b.unsqueeze(0)
+triu = lambda x, diagonal=0: x - tril(x, diagonal - 1)
+bernoulli = lambda p: (rand_like(p) < p).to(p.dtype)
+equal = lambda a, b: a._shape == b._shape and bool((a == b).all())
+allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(((a - b).abs() <= b.abs() * rtol + atol).all())
+initial_seed = lambda: state.seed
+
+
+class Generator:
+    device = device("cpu")
+    manual_seed = lambda self, seed: manual_seed(seed) and self
+
+
+def manual_seed(seed):
+    state.seed = seed
+    _tensor.seed(seed)
+    return Generator()
+
+
+seed = lambda: manual_seed(int.from_bytes(_device.os.urandom(4), "little")).device and state.seed
+
+
+def _file(f, mode):
+    return open(f, mode) if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__") else contextlib.nullcontext(f)
+
+
+def save(obj, f, **options):
+    """Write what load reads: large tensors without their elements."""
+    with _file(f, "wb") as target:
+        target.write(pickle.dumps(obj))
+
+
+def load(f, map_location=None, **options):
+    state.target = map_location
+    try:
+        with _file(f, "rb") as source:
+            return pickle.loads(source.read())
+    finally:
+        state.target = None
 
 
 def __getattr__(name):
     if name == "__version__":
         return version.__version__
     raise AttributeError(f"module 'torch' has no attribute {name!r}")
+
+
+from torch import amp, autograd, backends, cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
+
+autocast = amp.autocast
+del name

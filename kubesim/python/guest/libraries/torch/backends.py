@@ -12,3 +12,5 @@ def cudnn_version():
 
 
 cudnn = types.SimpleNamespace(version=cudnn_version, is_available=lambda: True)
+cuda = types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=False), is_built=lambda: True)
+mps = types.SimpleNamespace(is_available=lambda: False, is_built=lambda: False)

@@ -1,0 +1,160 @@
+"""torch.cuda: the GPUs that the container was given, and the memory that this process has of them."""
+
+import types
+import warnings
+
+import _device
+from _device import MIB, session
+
+from torch import amp as _amp
+from torch import version
+from torch._tensor import (
+    INSUFFICIENT,
+    NO_DEVICE,
+    UNEXPECTED,
+    DeviceFailedError,
+    OutOfMemoryError,
+    failed,
+    initialize,
+    module,
+    place,
+    state,
+)  # fmt: skip
+from torch._tensor import device as _device_of
+
+nccl = types.SimpleNamespace(version=lambda: version.numbers("nccl"))
+_warned = []
+
+
+def device_count():
+    about = session.facts()
+    code, text = about["problem"] or (INSUFFICIENT, "")
+    if not about["gpus"] and code not in (INSUFFICIENT, NO_DEVICE) and not _warned:
+        _warned.append(code)
+        triggered = "(Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
+        warnings.warn(f"CUDA initialization: {UNEXPECTED.format(code, text)} {triggered}", stacklevel=2)
+    return len(about["gpus"])
+
+
+def _gpu(which=None):
+    gpus = initialize()
+    index = state.current if which is None else which if isinstance(which, int) else place(which).index
+    if not 0 <= index < len(gpus):
+        raise AssertionError("Invalid device id")
+    return gpus[index]
+
+
+def set_device(which):
+    state.current = place(which).index
+
+
+class device:
+    def __init__(self, which):
+        self.which = which
+
+    def __enter__(self):
+        self.before = state.current
+        set_device(self.which)
+
+    def __exit__(self, *error):
+        state.current = self.before
+
+
+class _CudaDeviceProperties(types.SimpleNamespace):
+    __repr__ = lambda self: (
+        f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, total_memory="
+        f"{self.total_memory // MIB}MB, multi_processor_count={self.multi_processor_count}, uuid={self.uuid})"
+    )
+
+
+def get_device_properties(which=None):
+    about = _gpu(which).about
+    return _CudaDeviceProperties(
+        name=about["name"], major=about["capability"][0], minor=about["capability"][1], total_memory=about["total"],
+        multi_processor_count=about["sms"], uuid=about["uuid"].partition("-")[2], warp_size=32)  # fmt: skip
+
+
+def synchronize(which=None):
+    try:
+        session.wait(_gpu(which))
+        session.settle()
+        session.wait(_gpu(which))
+    except DeviceFailedError as error:
+        raise failed(error) from None
+
+
+def mem_get_info(which=None):
+    gpu = _gpu(which)
+    try:
+        answer = gpu.reserve(gpu.reserved)
+    except DeviceFailedError as error:
+        raise failed(error) from None
+    return answer["free"], answer["total"]
+
+
+def empty_cache():
+    for gpu in session.gpus:
+        gpu.reserve(-(-gpu.allocated // (2 * MIB)) * 2 * MIB)
+
+
+def reset_peak_memory_stats(which=None):
+    gpu = _gpu(which)
+    gpu.peak, gpu.peak_reserved = gpu.allocated, gpu.reserved
+
+
+def _amount(name):
+    return lambda which=None: getattr(_gpu(which), name) if session.gpus else 0
+
+
+memory_allocated, memory_reserved = _amount("allocated"), _amount("reserved")
+max_memory_allocated, max_memory_reserved = _amount("peak"), _amount("peak_reserved")
+is_available, is_initialized, init = (
+    lambda: device_count() > 0,
+    lambda: bool(session.gpus),
+    lambda: initialize() and None,
+)
+current_device = lambda: initialize() and state.current
+get_device_name = lambda which=None: _gpu(which).about["name"]
+get_device_capability = lambda which=None: tuple(_gpu(which).about["capability"])
+is_bf16_supported = lambda *more: get_device_capability()[0] >= 8
+manual_seed = manual_seed_all = lambda seed: None
+
+
+def memory_summary(which=None, abbreviated=False):
+    gpu, line = _gpu(which), "|" + "=" * 75 + "|"
+    rows = [("Allocated memory", gpu.allocated, gpu.peak), ("GPU reserved memory", gpu.reserved, gpu.peak_reserved)]
+    body = "\n".join(f"| {name:<21} | {now // MIB:>8} MiB | {peak // MIB:>8} MiB |" for name, now, peak in rows)
+    return f"{line}\n|{f'PyTorch CUDA memory summary, device ID {gpu.index}':^75}|\n{line}\n{body}\n{line}"
+
+
+class Event:
+    """A mark in a stream, with the moment at which the device passes it."""
+
+    def __init__(self, enable_timing=False, **more):
+        self.at = None
+
+    def record(self, stream=None):
+        self.at = _device.wall() + max(_gpu().ready, session.lag)
+
+    synchronize = wait = lambda self, *more: synchronize()
+    query, elapsed_time = lambda self: True, lambda self, other: (other.at - self.at) * 1000
+
+
+class Stream:
+    __init__ = lambda self, device=None, priority=0: None
+    synchronize, __enter__, __exit__ = lambda self: synchronize(), lambda self: self, lambda self, *error: None
+    wait_stream = wait_event = lambda self, other: None
+
+
+current_stream = default_stream = Stream
+stream = lambda given: given
+amp = module(
+    "torch.cuda.amp",
+    GradScaler=_amp.GradScaler,
+    autocast=lambda enabled=True, dtype=None: _amp.autocast("cuda", dtype, enabled),
+)
+__all__ = ["OutOfMemoryError", "_device_of"]
+
+
+def __getattr__(name):
+    raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")

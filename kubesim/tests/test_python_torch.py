@@ -1,0 +1,143 @@
+"""torch in the sandbox: small tensors are computed as PyTorch does, large ones take the device's memory and time."""
+
+import asyncio
+import re
+
+import pytest
+
+from kubesim.tests.containers import run
+from kubesim.tests.world import container, pod, world
+
+NGC = "nvcr.io/nvidia/pytorch:25.01-py3"
+USED = ("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits")
+ONE_GPU = {"limits": {"nvidia.com/gpu": 1}}
+PRINTED = {
+    "(x := torch.tensor(3.0, requires_grad=True)) is None or (x * x + 2 * x).backward() or x.grad": "tensor(8.)",
+    "torch.manual_seed(0) and torch.rand(5)": "tensor([0.4963, 0.7682, 0.0885, 0.1320, 0.3074])",
+    "torch.manual_seed(0) and torch.randn(3)": "tensor([ 1.5410, -0.2934, -2.1788])",
+    "torch.manual_seed(0) and torch.randint(0, 10, (5,))": "tensor([4, 9, 3, 0, 3])",
+    "torch.manual_seed(0) and nn.Linear(3, 2).weight": (
+        "Parameter containing:\ntensor([[-0.0043,  0.3097, -0.4752],\n        [-0.4249, -0.2224,  0.1548]], "
+        "requires_grad=True)"
+    ),
+    "torch.tensor([[1.0, 2000.0]])": "tensor([[1.0000e+00, 2.0000e+03]])",
+    "torch.arange(6).reshape(2, 3).t()": "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])",
+    "nn.CrossEntropyLoss()(torch.tensor([[1.0, 2, 3], [1, 2, 3]]), torch.tensor([2, 0]))": "tensor(1.4076)",
+    "nn.LayerNorm(4)(torch.tensor([1.0, 2, 3, 4])).detach()": "tensor([-1.3416, -0.4472,  0.4472,  1.3416])",
+    "torch.ones(2, 2, dtype=torch.float16)": "tensor([[1., 1.],\n        [1., 1.]], dtype=torch.float16)",
+    "torch.ones(3).size(), torch.ones(2).to('cpu').device": "(torch.Size([3]), device(type='cpu'))",
+    "nn.Sequential(nn.Linear(2, 8), nn.ReLU())": (
+        "Sequential(\n  (0): Linear(in_features=2, out_features=8, bias=True)\n  (1): ReLU()\n)"
+    ),
+    "torch.zeros(3) + torch.zeros(4)": (
+        "RuntimeError: The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0"
+    ),
+    "torch.zeros(2, 3) @ torch.zeros(2, 3)": "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
+    "torch.zeros(6).view(4, 2)": "RuntimeError: shape '[4, 2]' is invalid for input of size 6",
+    "torch.fleur": "AttributeError: module 'torch' has no attribute 'fleur'",
+    "torch.cuda.is_available(), torch.cuda.device_count()": "(False, 0)",
+    "torch.zeros(2).cuda()": (
+        "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed "
+        "a driver from http://www.nvidia.com/Download/index.aspx"
+    ),
+}
+TOLD = """
+import torch
+from torch import nn
+for expression in {expressions!r}:
+    try:
+        print(eval(expression))
+    except Exception as error:
+        print(type(error).__name__ + ":", error)
+    print("--")
+"""
+XOR = """
+import torch
+from torch import nn
+torch.manual_seed(3)
+model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+inputs, labels = torch.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]]), torch.tensor([[0.0], [1], [1], [0]])
+for step in range(200):
+    optimizer.zero_grad()
+    loss = nn.functional.mse_loss(model(inputs), labels)
+    loss.backward()
+    optimizer.step()
+torch.save(model.state_dict(), "/tmp/xor.pt")
+model.load_state_dict(torch.load("/tmp/xor.pt"))
+print(loss.item() < 0.01, [round(x) for x in model(inputs).flatten().tolist()])
+"""
+TRAINING = """
+import time, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+body = [nn.Conv2d(3, 64, 3, padding=1), nn.BatchNorm2d(64), nn.ReLU(), nn.AdaptiveAvgPool2d(1)]
+model = nn.Sequential(*body, nn.Flatten(), nn.Linear(64, 10)).to(device)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+data = TensorDataset(torch.randn(1024, 3, 64, 64), torch.randint(0, 10, (1024,)))
+begin, losses = time.perf_counter(), []
+for epoch in range(2):
+    for inputs, labels in DataLoader(data, batch_size=128, shuffle=True, num_workers=4):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(inputs.to(device)), labels.to(device))
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+print(device, losses[0] > 1.5, losses[-1] < losses[0], f"{time.perf_counter() - begin:.4f}")
+"""
+
+
+async def python(w, text, name="train"):
+    running = asyncio.ensure_future(run(w, name, "python3", "-c", text))
+    while not running.done():
+        await w.tick(1)
+    status, out, errors = running.result()
+    return status, out + errors
+
+
+@pytest.fixture
+async def trained():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", container(NGC, "sleep", "3600", resources=ONE_GPU)))
+        await w.create("pods", pod("plain", container(NGC, "sleep", "3600")))
+        await w.tick(900)
+        yield w
+
+
+async def test_expressions_print_what_torch_prints(trained):
+    status, said = await python(trained, TOLD.format(expressions=list(PRINTED)), "plain")
+    said = said.split("\n--\n")[:-1]
+    wrong = {key: (got, want) for (key, want), got in zip(PRINTED.items(), said, strict=True) if got != want}
+    assert (status, wrong) == (0, {})
+
+
+async def test_a_small_model_is_trained_saved_and_loaded(trained):
+    assert await python(trained, XOR, "plain") == (0, "True [0, 1, 1, 0]\n")
+
+
+async def test_a_large_training_learns_and_is_faster_on_a_gpu(trained):
+    status, said = await python(trained, TRAINING)
+    assert (status, said.split()[:3]) == (0, ["cuda", "True", "True"])
+    slow = await python(trained, TRAINING, "plain")
+    assert slow[1].split()[:3] == ["cpu", "True", "True"]
+    assert float(slow[1].split()[3]) > 3 * float(said.split()[3])
+
+
+async def test_tensors_take_the_devices_memory_and_too_large_a_one_does_not_fit(trained):
+    text = "import torch, time; x = torch.ones(2**30, device='cuda'); print(x.nbytes); time.sleep(60)"
+    holding = asyncio.ensure_future(run(trained, "train", "python3", "-c", text))
+    for _ in range(20):
+        await trained.tick(1)
+        await asyncio.sleep(0.05)
+    used = (await run(trained, "train", *USED))[1]
+    while not holding.done():
+        await trained.tick(5)
+    assert holding.result()[1] == f"{2**32}\n"
+    assert int(used) > 4096
+    assert int((await run(trained, "train", *USED))[1]) < 1024
+    status, said = await python(trained, "import torch; torch.empty(200 * 2**30, dtype=torch.uint8, device='cuda')")
+    assert status == 1
+    assert re.search(
+        r"torch\.OutOfMemoryError: CUDA out of memory\. Tried to allocate 200\.00 GiB\. GPU 0 has a total", said
+    )
