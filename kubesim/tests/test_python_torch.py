@@ -56,9 +56,9 @@ import torch
 from torch import nn
 torch.manual_seed(3)
 model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1))
-optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
 inputs, labels = torch.tensor([[0.0, 0], [0, 1], [1, 0], [1, 1]]), torch.tensor([[0.0], [1], [1], [0]])
-for step in range(200):
+for step in range(80):
     optimizer.zero_grad()
     loss = nn.functional.mse_loss(model(inputs), labels)
     loss.backward()

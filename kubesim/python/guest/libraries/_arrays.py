@@ -326,13 +326,16 @@ def _gathered(x, shape, strides, offset, picks):
         every = x._new(form, "int64", numbers)._spread(together)
         steps = [base + number * step for base, number in zip(steps, every, strict=True)]
     first = picks[0][0] if picks[-1][0] == picks[0][0] else 0
+    whole = (*shape[:first], *together, *shape[first:])
+    if x._buffer.data is None and math.prod(whole) > MAX_COMPUTED:
+        return whole, None, 0, ()
     at = [offset]
     for size, step in zip(shape[:first], strides[:first], strict=True):
         at = [base + step * index for base in at for index in range(size)]
     at = [base + step for base in at for step in steps]
     for size, step in zip(shape[first:], strides[first:], strict=True):
         at = [base + step * index for base in at for index in range(size)]
-    return (*shape[:first], *together, *shape[first:]), None, 0, at
+    return whole, None, 0, at
 
 
 def pick(x, key):
@@ -340,7 +343,7 @@ def pick(x, key):
     shape, strides, offset, places = locate(x, key)
     if places is None:
         return x._make(shape, x._dtype, x._buffer, strides, offset)
-    if x._buffer.data is None and len(places) > MAX_COMPUTED or not x._known() and not x._buffer.draw:
+    if places == () or not x._known() and not x._buffer.draw:
         return x._guess(shape, x._dtype, *x._statistics())
     if x._known():
         x._flat()

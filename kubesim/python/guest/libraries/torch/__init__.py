@@ -1,5 +1,6 @@
 """PyTorch: tensors with gradients, on the devices that the driver gives the container."""
 
+import builtins
 import contextlib
 import math
 import pickle
@@ -30,7 +31,7 @@ from torch._tensor import (
 
 __all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "device", "dtype", "matmul", "together", "where"]
 globals().update(DTYPES)
-long, int_, short, float_, double, half = (DTYPES[n] for n in "int64 int32 int16 float32 float64 float16".split())
+long, int, short, float, double, half = (DTYPES[n] for n in "int64 int32 int16 float32 float64 float16".split())
 inf, nan, pi, strided, contiguous_format, channels_last = (
     math.inf,
     math.nan,
@@ -62,7 +63,7 @@ is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
 get_default_dtype = lambda: DTYPES[state.default]
 set_default_dtype = lambda wanted: setattr(state, "default", wanted.name)
 is_autocast_enabled = lambda: state.autocast is not None
-get_num_threads = lambda: int(_device.session.facts()["cpus"]) or 1
+get_num_threads = lambda: builtins.int(_device.session.facts()["cpus"]) or 1
 set_num_threads = set_float32_matmul_precision = use_deterministic_algorithms = set_printoptions = (
     lambda *args, **more: None
 )
@@ -88,7 +89,7 @@ def tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False)
     values = [each.item() if isinstance(each, Tensor) else each for each in values]
     name = dtype.name if dtype else _arrays.dtype_of(values, state.default)
     if name in ("str", "object"):
-        kind = type(next(each for each in values if not isinstance(each, (int, float)))).__name__
+        kind = type(next(each for each in values if not isinstance(each, (builtins.int, builtins.float)))).__name__
         raise TypeError(f"new(): invalid data type '{kind}'" if kind == "str" else f"must be real number, not {kind}")
     return _marked(blank(device)._new(shape, name, values), requires_grad)
 
@@ -131,7 +132,7 @@ zeros_like, ones_like, empty_like, full_like, rand_like, randn_like = map(
 
 
 def randint(low, high=None, size=None, dtype=None, device=None, **more):
-    if not isinstance(high, int):
+    if not isinstance(high, builtins.int):
         low, high, size = 0, low, high if size is None else size
     return drawn("whole", tuple(size), (dtype or long).name, device, low, high)
 
@@ -184,15 +185,16 @@ def einsum(equation, *operands):
 def tril(x, diagonal=0):
     rows, columns = x._shape[-2:]
     return x * tensor(
-        [[float(column - row <= diagonal) for column in range(columns)] for row in range(rows)], device=x.device
+        [[builtins.float(column - row <= diagonal) for column in range(columns)] for row in range(rows)],
+        device=x.device,
     )
 
 
 from_numpy, outer = as_tensor, lambda a, b: a.unsqueeze(1) * b.unsqueeze(0)
 triu = lambda x, diagonal=0: x - tril(x, diagonal - 1)
 bernoulli = lambda p: (rand_like(p) < p).to(p.dtype)
-equal = lambda a, b: a._shape == b._shape and bool((a == b).all())
-allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(((a - b).abs() <= b.abs() * rtol + atol).all())
+equal = lambda a, b: a._shape == b._shape and builtins.bool((a == b).all())
+allclose = lambda a, b, rtol=1e-5, atol=1e-8: builtins.bool(((a - b).abs() <= b.abs() * rtol + atol).all())
 initial_seed = lambda: state.seed
 
 
@@ -207,7 +209,7 @@ def manual_seed(seed):
     return Generator()
 
 
-seed = lambda: manual_seed(int.from_bytes(_device.os.urandom(4), "little")).device and state.seed
+seed = lambda: manual_seed(builtins.int.from_bytes(_device.os.urandom(4), "little")).device and state.seed
 
 
 def _file(f, mode):

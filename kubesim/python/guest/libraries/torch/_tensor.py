@@ -404,7 +404,8 @@ class Tensor(Array):
         return record(found, "View", (self,), lambda g: [g.reshape(self._shape)])
 
     def view(self, *shape):
-        if not self._whole():
+        steps = [step for step, size in zip(self._strides, self._shape, strict=True) if size > 1]
+        if steps != sorted(steps, reverse=True):
             what = "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
             raise RuntimeError(what + "contiguous subspaces). Use .reshape(...) instead.")
         return self.reshape(*shape)

@@ -293,11 +293,9 @@ def _layer(name, function, **usual):
 
     def __init__(self, *args, **more):
         Module.__init__(self)
-        self.options = {
-            **usual,
-            **dict(zip(usual, args, strict=False)),
-            **{k: v for k, v in more.items() if v is not None},
-        }
+        self.options = {**usual, **dict(zip(usual, args, strict=False)), **more}
+        if usual.get("stride", 0) is None and self.options["stride"] is None:
+            self.options["stride"] = self.options["kernel_size"]
 
     def forward(self, *args):
         return function(*args, **self.options, **({"training": self.training} if name == "Dropout" else {}))
@@ -333,7 +331,7 @@ _layer("Softmax", F.softmax, dim=-1)
 _layer("LogSoftmax", F.log_softmax, dim=-1)
 _layer("Flatten", lambda x, start_dim, end_dim: x.flatten(start_dim, end_dim), start_dim=1, end_dim=-1)
 _layer("Identity", lambda x, **options: x)
-_layer("MaxPool2d", F.max_pool2d, kernel_size=2, stride=None, padding=0)
+_layer("MaxPool2d", F.max_pool2d, kernel_size=2, stride=None, padding=0, dilation=1, ceil_mode=False)
 _layer("AvgPool2d", F.avg_pool2d, kernel_size=2, stride=None, padding=0)
 _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, output_size=1)
 
