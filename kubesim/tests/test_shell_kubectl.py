@@ -139,6 +139,20 @@ async def test_a_format_that_only_a_candidates_own_kubectl_has_is_named():
     assert await says("kubectl get pods -o go-template={{.kind}}") == (text, 1)
 
 
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("get pods -o jsonpath-file=form", "error: this kubectl was built without jsonpath-file"),
+        ("logs web-0 --tail=x", 'error: invalid argument "x" for "--tail" flag'),
+        ("wait pod/web-0 --for=jsonpath={.a}==b", "error: jsonpath wait format must be"),
+    ],
+)
+async def test_a_wrong_option_is_refused(line, told):
+    text, status = await says(f"kubectl {line}")
+    assert text.startswith(told)
+    assert status == 1
+
+
 async def test_the_help_of_a_command_that_is_left_out_says_what_it_is_for():
     text, status = await says("kubectl cp --help")
     assert text.startswith("Copy files and directories to and from containers.\n")

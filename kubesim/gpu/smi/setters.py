@@ -115,20 +115,17 @@ def _pair(value: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _persistence(view: View, seen: Seen, value: str) -> str:
-    on, address = _switch(value), seen.device.pci_address
-    if seen.device.settings.persistence == on:
-        return f"Persistence mode is already {enabled(on)} for GPU {address}.\n"
-    seen.device.set(view.at, persistence=on)
-    return f"{enabled(on)} persistence mode for GPU {address}.\n"
+def _toggle(name: str, word: str, done: str) -> Do:
+    """Switch a mode on or off; ``word`` begins the sentence that it is so already, ``done`` ends the other."""
 
+    def do(view: View, seen: Seen, value: str) -> str:
+        on, address = _switch(value), seen.device.pci_address
+        if getattr(seen.device.settings, name) == on:
+            return f"{word} mode is already {enabled(on)} for GPU {address}.\n"
+        seen.device.set(view.at, **{name: on})
+        return f"{enabled(on)} {done} for GPU {address}.\n"
 
-def _accounting(view: View, seen: Seen, value: str) -> str:
-    on, address = _switch(value), seen.device.pci_address
-    if seen.device.settings.accounting == on:
-        return f"Accounting mode is already {enabled(on)} for GPU {address}.\n"
-    seen.device.set(view.at, accounting=on)
-    return f"{enabled(on)} Accounting Mode for GPU {address}.\n"
+    return do
 
 
 def _compute(view: View, seen: Seen, value: str) -> str:
@@ -155,16 +152,15 @@ def _power(view: View, seen: Seen, value: str) -> str:
     return f"Power limit for GPU {address} was set to {wanted:.2f} W from {before:.2f} W.\n"
 
 
-def _lock(view: View, seen: Seen, value: str) -> str:
-    low, high = _pair(value)
-    seen.device.set(view.at, gpu_clocks=_within(seen.device.product.clocks, 0, low, high))
-    return f'GPU clocks set to "(gpuClkMin {low}, gpuClkMax {high})" for GPU {seen.device.pci_address}\n'
+def _lock(name: str, place: int, title: str, short: str) -> Do:
+    """Hold clocks, of the multiprocessors or of the memory, between two of those that they can have."""
 
+    def do(view: View, seen: Seen, value: str) -> str:
+        low, high = _pair(value)
+        seen.device.set(view.at, **{name: _within(seen.device.product.clocks, place, low, high)})
+        return f'{title} clocks set to "({short}Min {low}, {short}Max {high})" for GPU {seen.device.pci_address}\n'
 
-def _lock_memory(view: View, seen: Seen, value: str) -> str:
-    low, high = _pair(value)
-    seen.device.set(view.at, memory_clocks=_within(seen.device.product.clocks, 1, low, high))
-    return f'Memory clocks set to "(memClkMin {low}, memClkMax {high})" for GPU {seen.device.pci_address}\n'
+    return do
 
 
 def _within(limits: dict[str, list[int]], place: int, low: int, high: int) -> tuple[int, int]:
@@ -221,15 +217,21 @@ def _mig(view: View, seen: Seen, value: str) -> str:
 
 _NO_CLOCKS = "The current user does not have permission to change clocks for GPU {}."
 SETTERS: dict[str, Setter] = {
-    "persistence-mode": Setter(_persistence, "Unable to set persistence mode for GPU {}: Insufficient Permissions"),
-    "accounting-mode": Setter(_accounting, "Unable to set accounting mode for GPU {}: Insufficient Permissions"),
+    "persistence-mode": Setter(
+        _toggle("persistence", "Persistence", "persistence mode"),
+        "Unable to set persistence mode for GPU {}: Insufficient Permissions",
+    ),
+    "accounting-mode": Setter(
+        _toggle("accounting", "Accounting", "Accounting Mode"),
+        "Unable to set accounting mode for GPU {}: Insufficient Permissions",
+    ),
     "compute-mode": Setter(_compute, "Unable to set the compute mode for GPU {}: Insufficient Permissions"),
     "power-limit": Setter(
         _power, "Failed to set power management limit for GPU {}: Insufficient Permissions", warns=True
     ),
-    "lock-gpu-clocks": Setter(_lock, _NO_CLOCKS, warns=True),
+    "lock-gpu-clocks": Setter(_lock("gpu_clocks", 0, "GPU", "gpuClk"), _NO_CLOCKS, warns=True),
     "reset-gpu-clocks": Setter(_forget("gpu_clocks"), _NO_CLOCKS),
-    "lock-memory-clocks": Setter(_lock_memory, _NO_CLOCKS, warns=True),
+    "lock-memory-clocks": Setter(_lock("memory_clocks", 1, "Memory", "memClk"), _NO_CLOCKS, warns=True),
     "reset-memory-clocks": Setter(_forget("memory_clocks"), _NO_CLOCKS),
     "applications-clocks": Setter(_applications, _NO_CLOCKS, warns=True),
     "reset-applications-clocks": Setter(_forget("applications"), _NO_CLOCKS),

@@ -94,15 +94,11 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
         if (obj.get("metadata") or {}).get("generateName"):
             prefix = obj["metadata"]["generateName"]
             raise KubectlError(f"error: from {prefix}: cannot use generate name with apply")
-        raise KubectlError(
-            f"error: error when retrieving current configuration of:\n{_about(kind, obj)}\n"
-            f'from server for: "{source}": resource name may not be empty'
-        )
+        raise KubectlError("error: resource name may not be empty")
     try:
         before = await current(client, path)
     except KubectlError as error:
-        doing = f"error when retrieving current configuration of:\n{_about(kind, obj)}\nfrom server for"
-        raise _during(error, doing, source) from error
+        raise error.during("retrieving current configuration of", source) from error
     if before is None:
         return await _create(process, client, opts, kind, without_nulls(wanted), source)
     if LAST not in (before["metadata"].get("annotations") or {}):
@@ -127,27 +123,9 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
             await remove(process, client, opts, kind, path)
             after = await client.request("POST", path.rpartition("/")[0], body=wanted)
         else:
-            doing = f"error when applying patch:\n{compact(patch)}\nto:\n{_about(kind, obj)}\nfor"
-            raise _during(error, doing, source) from error
+            raise error.during("applying", source) from error
     await report(process, opts, kind, after, "configured")
     return after
-
-
-def _about(kind: Resource, obj: Obj) -> str:
-    meta = obj.get("metadata") or {}
-    head = f"{kind.group}/{kind.version}"
-    return (
-        f'Resource: "{head}, Resource={kind.plural}", GroupVersionKind: "{head}, Kind={kind.kind}"\n'
-        f'Name: "{meta.get("name", "")}", Namespace: "{meta.get("namespace", "") if kind.namespaced else ""}"'
-    )
-
-
-def _during(error: KubectlError, doing: str, source: str) -> KubectlError:
-    if not error.reason or error.reason in ("Invalid", "Unauthorized"):
-        return error
-    return KubectlError(
-        f'Error from server ({error.reason}): {doing}: "{source}": {error.message}', reason=error.reason
-    )
 
 
 async def _create(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:

@@ -11,11 +11,6 @@ from kubesim.shell.kubectl.texts import to_json, to_yaml
 from kubesim.shell.machine import Process
 
 HEAD = ["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"]
-ORDER = ("server", "tls-server-name",
-         "insecure-skip-tls-verify", "certificate-authority", "certificate-authority-data",
-         "client-certificate", "client-certificate-data", "client-key", "client-key-data", "token", "tokenFile", "as",
-         "username", "password", "cluster", "user", "namespace")  # fmt: skip
-"""How fields follow one another in JSON."""
 
 
 async def view(process: Process, opts: Flags) -> int:
@@ -34,21 +29,10 @@ async def view(process: Process, opts: Flags) -> int:
     if form == "yaml":
         await process.write(to_yaml(whole))
     elif form == "json":
-        await process.write(to_json({**whole, **{part: _sorted(whole[part], part) for part in PARTS}}, sort=False))
+        await process.write(to_json(whole))
     else:
         await process.write(printing.formatted(form, whole))
     return 0
-
-
-def _sorted(entries: list[Obj] | None, part: str) -> list[Obj] | None:
-    inner = PARTS[part]
-
-    def place(pair: tuple[str, object]) -> int:
-        return ORDER.index(pair[0]) if pair[0] in ORDER else len(ORDER)
-
-    return entries and [
-        {"name": each["name"], inner: dict(sorted(each[inner].items(), key=place))} for each in entries
-    ]
 
 
 def _minified(config: Kubeconfig, whole: Obj) -> Obj:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -142,20 +143,9 @@ def _refuse(group: str, word: str) -> None:
 
 
 def _suggested(word: str) -> str:
-    order = _TABLE["order"].split()
-    names = [*order, *sorted({name.split()[0] for name in NAMES} - {*order})]
-    near = [name for name in names if _distance(word, name) <= 2 or name.startswith(word)]
-    return "\n\nDid you mean this?\n" + "".join(f"\t{name}\n" for name in near).rstrip("\n") if near else ""
-
-
-def _distance(one: str, other: str) -> int:
-    """Return how many letters must change to make one word of the other."""
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        last, row[0] = row[0], at
-        for to, wanted in enumerate(other, 1):
-            last, row[to] = row[to], min(row[to] + 1, row[to - 1] + 1, last + (letter != wanted))
-    return row[-1]
+    known = _TABLE["order"].split()
+    names = [name for name in known if name.startswith(word) or get_close_matches(word, [name], 1, 0.65)]
+    return "\n\nDid you mean this?\n" + "".join(f"\t{name}\n" for name in names).rstrip("\n") if names else ""
 
 
 def _left_out(what: str) -> KubectlError:

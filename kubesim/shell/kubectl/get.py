@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import TABLE, Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import check_raw, number_of
+from kubesim.shell.kubectl.objects import number
+from kubesim.shell.kubectl.results import check_raw
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.targets import kinds_and_names, listed, manifests, query
+from kubesim.shell.kubectl.targets import kinds_and_names, manifests, query
 from kubesim.shell.machine import Process
 
 Targets = list[tuple[Resource, str]]
@@ -22,7 +23,7 @@ UNTYPED = (
 
 async def get(process: Process, client: Client, opts: Flags) -> int:
     """Show objects."""
-    number_of(opts, "chunk-size")
+    number(opts, "chunk-size")
     if opts.get("raw"):
         check_raw(opts)
         await process.write(await client.raw("GET", opts.get("raw")))
@@ -96,9 +97,7 @@ def _nothing(client: Client, opts: Flags, kind: Resource) -> str:
 
 async def _asked(client: Client, opts: Flags, kind: Resource, name: str, accept: str, more: dict[str, str]) -> Obj:
     path = _path(client, opts, kind, name, **more)
-    if name:
-        return await client.request("GET", path, accept=accept)
-    return await listed(client, kind, path, opts, accept)
+    return await client.request("GET", path, accept=accept)
 
 
 async def _table(client: Client, opts: Flags, kind: Resource, name: str) -> Obj:

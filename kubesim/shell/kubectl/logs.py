@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.streams import DEFAULT, containers, selector_of
+from kubesim.shell.kubectl.objects import number
+from kubesim.shell.kubectl.streams import container_of, containers, selector_of
 from kubesim.shell.kubectl.targets import kinds_and_names, seconds
 from kubesim.shell.machine import Process
 
@@ -48,21 +48,10 @@ async def logs(process: Process, client: Client, opts: Flags) -> int:
 
 
 def _check(opts: Flags) -> None:
-    for flag in ("tail", "limit-bytes"):
-        if flag in opts and not re.fullmatch(r"-?\d+", opts.get(flag)):
-            text = opts.get(flag)
-            raise KubectlError(
-                f'error: invalid argument "{text}" for "--{flag}" flag: strconv.ParseInt: parsing "{text}": '
-                f"invalid syntax\nSee 'kubectl logs --help' for usage."
-            )
-    if opts.get("tail", "-1").startswith("-") and opts.get("tail", "-1") != "-1":
+    if number(opts, "tail") < -1:
         raise KubectlError("error: --tail must be greater than or equal to -1")
-    if opts.get("limit-bytes", "1") != "0" and int(opts.get("limit-bytes", "1")) < 1:
+    if "limit-bytes" in opts and number(opts, "limit-bytes") < 1:
         raise KubectlError("error: --limit-bytes must be greater than 0")
-    stamp = opts.get("since-time")
-    if stamp and not re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", stamp):
-        layout = "2006-01-02T15:04:05Z07:00"
-        raise KubectlError(f'error: parsing time "{stamp}" as "{layout}": cannot parse "{stamp}" as "2006"')
     if opts.on("all-containers") and opts.get("container"):
         name = opts.get("container")
         raise KubectlError(f"error: --all-containers=true should not be specified with container name {name}")
@@ -121,19 +110,10 @@ async def _names(process: Process, opts: Flags, pod: Obj) -> list[str]:
     if opts.on("all-containers"):
         order = {" (init)": 0, "": 1, " (ephem)": 2}
         return [each["name"] for _, each in sorted(known, key=lambda pair: order[pair[0]])]
-    name = opts.get("container")
-    if name:
-        if name not in [each["name"] for _, each in known]:
-            raise KubectlError(f"error: container {name} is not valid for pod {pod['metadata']['name']}")
-        return [name]
-    wanted = (pod["metadata"].get("annotations") or {}).get(DEFAULT)
-    if wanted and wanted in [each["name"] for _, each in known]:
-        return [wanted]
-    first = pod["spec"]["containers"][0]["name"]
-    if len(known) > 1:
-        listed = ", ".join(each["name"] + mark for mark, each in known)
-        await process.error(f'Defaulted container "{first}" out of: {listed}\n')
-    return [first]
+    name = await container_of(process, opts, pod)
+    if name not in [each["name"] for _, each in known]:
+        raise KubectlError(f"error: container {name} is not valid for pod {pod['metadata']['name']}")
+    return [name]
 
 
 def _path(opts: Flags, pod: Obj, name: str) -> str:

@@ -65,11 +65,11 @@ def formatted(form: str, obj: Obj, *, headers: bool = True, allowed: str = FORMA
     kind, equals, rest = form.partition("=")
     if form in PLAIN:
         return PLAIN[form](obj)
-    if kind in ("jsonpath", "jsonpath-as-json", "jsonpath-file") and not rest:
+    if kind in ("jsonpath", "jsonpath-as-json") and not rest:
         raise KubectlError("error: template format specified but no template given")
     if kind.startswith("jsonpath"):
         return jsonpath.fill(rest, obj, as_json=kind == "jsonpath-as-json")
-    if kind in ("custom-columns", "custom-columns-file"):
+    if kind == "custom-columns":
         return custom_columns(rest, obj, headers=headers)
     raise KubectlError(
         f'error: unable to match a printer suitable for the output format "{form}", allowed formats are: {allowed}'
@@ -80,8 +80,6 @@ def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:
     """Return columns that are named with paths, ``NAME:.metadata.name``."""
     if not spec:
         raise KubectlError("error: custom-columns format specified but no custom columns given")
-    if "\n" in spec:
-        spec = _from_file(spec)
     pairs = [part.partition(":") for part in spec.split(",")]
     for name, colon, path in pairs:
         if not colon or not path:
@@ -97,16 +95,6 @@ def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:
 def _field(path: str, item: Obj) -> str:
     found = [safe(go.shown(value)) for value in jsonpath.values(jsonpath.relaxed(path), item)]
     return ",".join(found) or "<none>"
-
-
-def _from_file(text: str) -> str:
-    """Return the columns of a file, names in its first line and paths in its second. Raises KubectlError."""
-    names, paths = (line.split() for line in text.split("\n")[:2])
-    if len(names) != len(paths):
-        raise KubectlError(
-            f"error: number of headers ({len(names)}) and field specifications ({len(paths)}) don't match"
-        )
-    return ",".join(f"{name}:{path}" for name, path in zip(names, paths, strict=True))
 
 
 def sort_key(path: str, obj: Obj) -> tuple[int, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.machine import Process
 
-GO_TEMPLATES = ("go-template", "go-template-file", "template", "templatefile")
+LEFT_OUT = ("go-template", "go-template-file", "template", "templatefile", "jsonpath-file", "custom-columns-file")
 """Formats of output that only a candidate's own kubectl has."""
 DRY = {"server": " (server dry run)", "client": " (dry run)", "": ""}
 VALIDATION = {
@@ -43,23 +42,11 @@ def headless(obj: Obj) -> Obj:
     return {**obj, "metadata": metadata}
 
 
-def settle(process: Process, opts: Flags) -> None:
-    """Make the output format one that holds its template, wherever that is from. Raises KubectlError."""
-    form, _, rest = opts.get("output").partition("=")
-    if form in GO_TEMPLATES:
+def check_format(opts: Flags) -> None:
+    """Refuse formats of output that this kubectl does not have. Raises KubectlError."""
+    form = opts.get("output").partition("=")[0]
+    if form in LEFT_OUT:
         raise KubectlError(f"error: this kubectl was built without {form}")
-    if form.endswith("-file") and rest:
-        form, rest = form.removesuffix("-file"), _read(process, form, rest)
-    if form and (rest or form == "jsonpath"):
-        opts.given["output"] = [f"{form}={rest}"]
-
-
-def _read(process: Process, form: str, name: str) -> str:
-    try:
-        return process.view.read(name).decode("utf-8", "replace")
-    except FileError as error:
-        word = "template" if form.startswith("custom") else "--template"
-        raise KubectlError(f"error: error reading {word} {name}, open {name}: {error.text.lower()}") from error
 
 
 async def report(process: Process, opts: Flags, kind: Resource, obj: Obj, done: str) -> None:
@@ -83,16 +70,6 @@ def check_raw(opts: Flags) -> None:
     if not opts.get("raw").startswith("/") and ":" not in opts.get("raw"):
         text = opts.get("raw")
         raise KubectlError(f'error: --raw must be a valid URL path: parse "{text}": invalid URI for request')
-
-
-def number_of(opts: Flags, flag: str) -> None:
-    """Refuse a flag that is no number. Raises KubectlError."""
-    text = opts.get(flag, "0")
-    if not text.removeprefix("-").isdecimal():
-        raise KubectlError(
-            f'error: invalid argument "{text}" for "--{flag}" flag: strconv.ParseInt: parsing "{text}": '
-            f"invalid syntax\nSee 'kubectl {opts.command} --help' for usage."
-        )
 
 
 async def complain(process: Process, error: KubectlError) -> int:

@@ -73,22 +73,6 @@ async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resour
     return [(kind, name) for kind in kinds for name in words[1:] or [""]]
 
 
-async def listed(client: Client, kind: Resource, path: str, opts: Flags, accept: str = "application/json") -> Obj:
-    """Return a list that may be selected from; a refusal tells of the selectors."""
-    try:
-        return await client.request("GET", path, accept=accept)
-    except KubectlError as error:
-        labels, fields = opts.get("selector"), opts.get("field-selector")
-        if error.reason != "BadRequest" or not (labels or fields):
-            raise
-        shown = f'"{kind.group}/{kind.version}, Resource={kind.plural}"'
-        raise KubectlError(
-            f"Error from server (BadRequest): Unable to find {shown} that match label selector "
-            f'"{labels}", field selector "{fields}": {error.message}',
-            reason=error.reason,
-        ) from error
-
-
 def query(opts: Flags) -> str:
     """Return the selectors as a URL's query."""
     pairs = {"labelSelector": opts.get("selector"), "fieldSelector": opts.get("field-selector")}
@@ -112,7 +96,7 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
         if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command in LISTING):
             raise KubectlError("error: resource(s) were provided, but no name was specified")
         path = kind.path("" if everywhere else client.namespace, name) + ("" if name else query(opts))
-        answer = await (client.request("GET", path) if name else listed(client, kind, path, opts))
+        answer = await client.request("GET", path)
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
         found += [(kind, answer)] if name else [(kind, {**head, **item}) for item in answer.get("items", [])]
     return found
@@ -141,8 +125,11 @@ async def sources(process: Process, opts: Flags) -> list[tuple[Obj, str]]:
             try:
                 found += [(each, shown) for each in documents(text, manifests=True)]
             except (yaml.YAMLError, ValueError) as error:
+                mark = getattr(error, "problem_mark", None)
+                where = f"line {mark.line + 1}: " if mark else ""
+                text = str(getattr(error, "problem", None) or error).splitlines()[0]
                 raise KubectlError(
-                    f"error: error parsing {shown}: error converting YAML to JSON: yaml: {_trouble(error)}"
+                    f"error: error parsing {shown}: error converting YAML to JSON: yaml: {where}{text}"
                 ) from error
     flat = [pair for obj, source in found if isinstance(obj, dict) for pair in _items(obj, source)]
     if not flat:
@@ -150,18 +137,6 @@ async def sources(process: Process, opts: Flags) -> list[tuple[Obj, str]]:
     for obj, source in flat:
         _check(obj, source)
     return flat
-
-
-def _trouble(error: Exception) -> str:
-    """Return what is wrong with a text as the YAML library of kubectl words it."""
-    mark = getattr(error, "problem_mark", None)
-    text = str(getattr(error, "problem", None) or error).splitlines()[0][:200]
-    if mark is None:
-        return text
-    if "cannot start any token" in text:
-        text = "found character that cannot start any token"
-        return f"line {mark.line + 1}: {text}" if mark.line else text
-    return f"line {mark.line + (0 if 'token' in text else 1)}: {text}"
 
 
 def _items(obj: Obj, source: str) -> list[tuple[Obj, str]]:

@@ -100,7 +100,7 @@ async def run(process: Process) -> int:
         if opts.command not in {*VERBS, *LOCAL} or opts.on("help"):
             await process.write(about.usage_of(" ".join(opts.args) if opts.command == "help" else opts.command))
             return int(opts.command in GROUPS and not opts.on("help"))
-        results.settle(process, opts)
+        results.check_format(opts)
         if opts.command in LOCAL:
             return await LOCAL[opts.command](process, opts)
         client = _client(process, opts)

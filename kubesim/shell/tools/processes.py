@@ -165,6 +165,9 @@ class _Used:
         self.cpu = _tenths(use.seconds / max(self.elapsed, 1.0))
         self.mem = _tenths(min(use.memory / process.machine.memory, 0.999))
 
+        self.share = min(int(float(self.cpu)), 99)
+        self.tty, self.command = "pts/0" if each.terminal else "?", _command(each)
+
     @property
     def minutes(self) -> str:
         return f"{int(self.seconds) // 60}:{int(self.seconds) % 60:02d}"
@@ -189,35 +192,32 @@ def _command(each: Any) -> str:
     return " ".join(each.argv)[:200] or "{" + each.name + "}"
 
 
+FORMS = {
+    "u": (
+        "USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND",
+        "{0.user:<8} {0.each.pid:7d} {0.cpu:>4} {0.mem:>4} {0.vsz:6d} {0.rss:5d} {0.tty:<8} {0.state:<4} "
+        "{0.each.started:%H:%M} {0.minutes:>6} {head}{0.command}",
+    ),
+    "f": (
+        "UID          PID    PPID  C STIME TTY          TIME CMD",
+        "{0.user:<8} {0.each.pid:7d} {0.each.parent:7d} {0.share:2d} {0.each.started:%H:%M} {0.tty:<8} {0.hours} "
+        "{head}{0.command}",
+    ),
+    "": ("    PID TTY          TIME CMD", "{0.each.pid:7d} {0.tty:<8} {0.hours} {0.each.name:.15}"),
+}
+"""Titles and rows of the forms: BSD's with users, the full one, the short one."""
+
+
 async def _ps_forms(process: Process, rows: list[Any], flags: str, heads: dict[int, str]) -> int:
     wide = process.tty(1).size[1] if process.tty(1) else 10_000  # type: ignore[union-attr]
-    if "u" in flags and "-" not in flags:
-        await process.write("USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND\n")
-        for each in rows:
-            tty, used = "pts/0" if each.terminal else "?", _Used(process, each)
-            line = (
-                f"{used.user:<8} {each.pid:7d} {used.cpu:>4} {used.mem:>4} {used.vsz:6d} "
-                f"{used.rss:5d} {tty:<8} {used.state:<4} {each.started:%H:%M} {used.minutes:>6} "
-                f"{heads.get(each.pid, '')}{_command(each)}"
-            )
+    form = "u" if "u" in flags and "-" not in flags else "f" if "f" in flags else ""
+    title, row = FORMS[form]
+    await process.write(title + "\n")
+    everyone = form or any(flag in flags for flag in "eAax")
+    for each in rows:
+        if everyone or each.terminal is process.terminal:
+            line = row.format(_Used(process, each), head=heads.get(each.pid, ""))
             await process.write(line[:wide] + "\n")
-    elif "f" in flags:
-        await process.write("UID          PID    PPID  C STIME TTY          TIME CMD\n")
-        for each in rows:
-            tty, used = "pts/0" if each.terminal else "?", _Used(process, each)
-            share = min(int(float(used.cpu)), 99)
-            line = (
-                f"{used.user:<8} {each.pid:7d} {each.parent:7d} {share:2d} "
-                f"{each.started:%H:%M} {tty:<8} {used.hours} {heads.get(each.pid, '')}{_command(each)}"
-            )
-            await process.write(line[:wide] + "\n")
-    else:
-        await process.write("    PID TTY          TIME CMD\n")
-        everyone = any(flag in flags for flag in "eAax")
-        for each in rows:
-            if everyone or each.terminal is process.terminal:
-                tty = "pts/0" if each.terminal else "?"
-                await process.write(f"{each.pid:7d} {tty:<8} {_Used(process, each).hours} {each.name[:15]}\n")
     return 0
 
 
@@ -233,9 +233,9 @@ class Column:
 COLUMNS = {
     "pid": Column("PID", lambda used: str(used.each.pid), 7),
     "ppid": Column("PPID", lambda used: str(used.each.parent), 7),
-    "cmd": Column("CMD", lambda used: _command(used.each)),
-    "command": Column("COMMAND", lambda used: _command(used.each)),
-    "args": Column("COMMAND", lambda used: _command(used.each)),
+    "cmd": Column("CMD", lambda used: used.command),
+    "command": Column("COMMAND", lambda used: used.command),
+    "args": Column("COMMAND", lambda used: used.command),
     "comm": Column("COMMAND", lambda used: used.each.name),
     "user": Column("USER", lambda used: used.user),
     "uid": Column("UID", lambda used: str(used.each.view.uid), 5),
@@ -302,8 +302,7 @@ async def kill(process: Process) -> int:
             elif pid not in process.machine.all():
                 raise KeyError(word)
         except KeyError:
-            shown = f"({word}): No such process"
-            status = await process.fail(shown)
+            status = await process.fail(f"({word}): No such process")
     return status
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import re
+from http import HTTPStatus
 from urllib.parse import SplitResult, quote, urlsplit
 
 from kubesim.shell.errors import FileError, NetworkError
@@ -238,21 +239,7 @@ def _written(form: str, url: str, code: int, data: bytes) -> str:
 
 
 def _reason(code: int) -> str:
-    known = {
-        200: "OK",
-        201: "Created",
-        204: "No Content",
-        301: "Moved Permanently",
-        302: "Found",
-        400: "Bad Request",
-        401: "Unauthorized",
-        403: "Forbidden",
-        404: "Not Found",
-        500: "Internal Server Error",
-        502: "Bad Gateway",
-        503: "Service Unavailable",
-    }
-    return known.get(code, "")
+    return HTTPStatus(code).phrase if code in {*HTTPStatus} else ""
 
 
 async def wget(process: Process) -> int:
