@@ -1,7 +1,6 @@
 """NumPy: ndarray and the functions that scripts use most. Arrays are the core's (``_arrays``)."""
 
 import builtins
-import io
 import itertools
 import math
 import operator
@@ -12,7 +11,8 @@ import _format
 import _functions
 from _arrays import Array, Mismatch, is_float
 from _functions import axes_of
-from machine import start
+
+from numpy._types import SCALARS, bool_, dtype, floating, generic, integer, scalar, version  # noqa: F401
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 SAME = """abs exp expm1 log log2 log10 log1p sqrt sin cos tan tanh square reciprocal arctan sign floor ceil trunc invert
@@ -28,36 +28,6 @@ PAIRS = {
     "greater_equal": "ge", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "left_shift": "lshift",
     "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor", "right_shift": "rshift",
 }  # fmt: skip
-WORDS = {
-    float: "float64", int: "int64", bool: "bool", str: "str", object: "object", None: "float64", "float": "float64",
-    "int": "int64", "double": "float64", "half": "float16", "f2": "float16", "f4": "float32", "f8": "float64",
-    "i1": "int8", "i2": "int16", "i4": "int32", "i8": "int64", "u1": "uint8", "b1": "bool", "U": "str", "O": "object",
-}  # fmt: skip
-
-
-class generic:
-    """A scalar: Python's number, of one of NumPy's types."""
-
-    shape, ndim, size = (), 0, 1
-    dtype = property(lambda self: dtype(self._name))
-    item = tolist = lambda self: self.python(self)
-    astype = lambda self, kind: scalar(self, dtype(kind).name)
-    max = min = sum = mean = lambda self: self
-    __str__ = lambda self: _format.shortest(self, self._name) if self.python is float else repr(self.python(self))
-    __reduce__ = lambda self: (scalar, (self.python(self), self._name))
-    __repr__ = lambda self: f"np.{type(self).__name__}({self})" if version()[0] > "1" else str(self)
-
-
-floating, integer = (
-    type("floating", (generic, float), {"python": float}),
-    type("integer", (generic, int), {"python": int}),
-)
-bool_ = type("bool_", (integer,), {"_name": "bool", "python": bool})
-SCALARS = {"bool": bool_} | {
-    name: type(name, (floating if is_float(name) else integer,), {"_name": name, "__module__": "numpy"})
-    for name in _arrays.CODES
-    if name not in ("bool", "object", "str", "bfloat16")
-}
 globals().update({name: kind for name, kind in SCALARS.items() if name != "bool"})
 number, object_, str_, float_, int_, intp = (
     generic,
@@ -68,35 +38,6 @@ number, object_, str_, float_, int_, intp = (
     SCALARS["int64"],
 )
 double, single, half, long = float_, SCALARS["float32"], SCALARS["float16"], int_
-scalar = lambda value, name: SCALARS[name](value) if name in SCALARS else value
-
-
-class dtype:
-    """The type of an array's elements."""
-
-    def __init__(self, kind):
-        name = kind.name if isinstance(kind, dtype) else getattr(kind, "_name", kind)
-        name = name.lstrip("<") if isinstance(name, str) else name
-        if not isinstance(name, (str, type, type(None))) or WORDS.get(name, name) not in _arrays.CODES:
-            text = (
-                f"data type {kind!r} not understood"
-                if isinstance(kind, str)
-                else f"Cannot interpret '{kind}' as a data type"
-            )
-            raise TypeError(text)
-        self.name = WORDS.get(name, name)
-        self.itemsize, self.type = _arrays.SIZES[self.name], SCALARS.get(self.name, object)
-        self.kind = {"o": "O", "s": "U"}.get(self.name[0], self.name[0])
-
-    def __eq__(self, other):
-        try:
-            return self.name == dtype(other).name
-        except TypeError:
-            return False
-
-    __hash__ = lambda self: hash(self.name)
-    __str__ = lambda self: self.name
-    __repr__ = lambda self: f"dtype('{self.name if self.kind not in 'OU' else self.kind}')"
 
 
 class ndarray(Array):
@@ -512,71 +453,6 @@ def _lines(a, axis, function, kind=None):
     return made._permute([order.index(at) for at in range(a.ndim)])
 
 
-def unique(a, return_counts=False):
-    counts = {}
-    for value in sorted(asarray(a)._flat()):
-        counts[value] = counts.get(value, 0) + 1
-    found = array(list(counts), asarray(a).dtype)
-    return (found, array(list(counts.values()))) if return_counts else found
-
-
-def bincount(a, minlength=0):
-    values = list(asarray(a)._flat())
-    return array(
-        [values.count(at) for at in range(builtins.max(minlength, builtins.max(values, default=-1) + 1))], int
-    )
-
-
-def histogram(a, bins=10, range=None):
-    low, high = range or (asarray(a).min(), asarray(a).max())
-    inside = [value for value in asarray(a)._flat() if low <= value <= high]
-    places = [builtins.min(int((value - low) / (high - low) * bins), bins - 1) for value in inside]
-    return bincount(array(places, int), bins), linspace(low, high, bins + 1)
-
-
-def percentile(a, q, axis=None):
-    def at(line, share):
-        place = (len(line) - 1) * share / 100
-        low, high = sorted(line)[int(place)], sorted(line)[math.ceil(place)]
-        return [float(low + (high - low) * (place % 1))]
-
-    found = [_lines(a, axis, lambda line, share=share: at(line, share), "float64") for share in asarray(q).ravel()]
-    found = [_out(each.squeeze(axis or 0)) for each in found]
-    return array(found) if ndim(q) else found[0]
-
-
-def einsum(subscripts, *operands):
-    """Multiply what is broadcast over all letters, and sum over those that the result lacks."""
-    terms, arrow, result = subscripts.replace(" ", "").partition("->")
-    letters = sorted({letter for letter in terms if letter.isalpha()})
-    result = result if arrow else "".join(letter for letter in letters if terms.count(letter) == 1)
-    whole = 1
-    for term, each in zip(terms.split(","), map(asarray, operands), strict=True):
-        sizes = dict(zip(term, each._shape, strict=True))
-        order = sorted(range(len(term)), key=lambda at, term=term: term[at])
-        whole = each._permute(order).reshape(tuple(sizes.get(letter, 1) for letter in letters)) * whole
-    gone = tuple(at for at, letter in enumerate(letters) if letter not in result)
-    left = [letter for letter in letters if letter in result]
-    return _out(asarray(whole.sum(axis=gone) if gone else whole)._permute([left.index(letter) for letter in result]))
-
-
-def save(file, arr):
-    """Write the .npy format, version 1.0 (numpy.lib.format)."""
-    arr = asarray(arr)
-    text = f"{{'descr': '<{arr.dtype.kind}{arr.itemsize}', 'fortran_order': False, 'shape': {arr._shape}, }}"
-    text += " " * (-(len(text) + 11) % 64) + "\n"
-    with open(file if str(file).endswith(".npy") else f"{file}.npy", "wb") as out:
-        out.write(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode() + arr.tobytes())
-
-
-def load(file, allow_pickle=False):
-    with open(file, "rb") as source:
-        data = io.BytesIO(source.read())
-    data.seek(8)
-    about = eval(data.read(int.from_bytes(data.read(2), "little")), {"__builtins__": {}})
-    return frombuffer(data.read(), about["descr"]).reshape(about["shape"])
-
-
 class errstate:
     __init__ = lambda self, **options: None
     __enter__ = lambda self: self
@@ -598,7 +474,6 @@ class iinfo:
 
 
 seterr, set_printoptions = errstate, lambda precision=8, **options: _options.update(precision=precision)
-version = lambda: start.get("libraries", {}).get("numpy") or "1.26.4"
 
 
 def __getattr__(name):
@@ -610,3 +485,4 @@ def __getattr__(name):
 _generate()
 amax, amin = (globals()[name] for name in ("max", "min"))
 from numpy import linalg, random  # noqa: E402, F401
+from numpy._more import bincount, einsum, histogram, load, percentile, save, unique  # noqa: E402, F401

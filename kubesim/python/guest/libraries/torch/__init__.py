@@ -7,27 +7,14 @@ import pickle
 
 import _arrays
 import _device
+import numpy
 from _functions import BINARY, UNARY
 
-from torch import _tensor, version
-from torch._tensor import (
-    DTYPES,
-    AcceleratorError,
-    OutOfMemoryError,
-    Size,
-    Tensor,
-    blank,
-    cat,
-    device,
-    drawn,
-    dtype,
-    generator,
-    matmul,
-    set_grad,
-    state,
-    together,
-    where,
-)  # fmt: skip
+from torch import _ops, _tensor, version
+from torch._autograd import set_grad
+from torch._ops import cat, drawn, generator, matmul, where
+from torch._tensor import Size, Tensor, blank, together
+from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, state
 
 __all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "device", "dtype", "matmul", "together", "where"]
 globals().update(DTYPES)
@@ -146,22 +133,16 @@ def randperm(count, device=None, **more):
 
 
 def arange(first, last=None, step=1, dtype=None, device=None, **more):
-    import numpy
-
     first, last = (0, first) if last is None else (first, last)
     name = dtype.name if dtype else _arrays.dtype_of([first, last, step], state.default)
     return as_tensor(numpy.arange(first, last, step), device=device).to(DTYPES[name])
 
 
 def linspace(first, last, steps, dtype=None, device=None):
-    import numpy
-
     return as_tensor(numpy.linspace(first, last, steps), dtype or get_default_dtype(), device)
 
 
 def eye(n, m=None, dtype=None, device=None):
-    import numpy
-
     return as_tensor(numpy.eye(n, m), dtype or get_default_dtype(), device)
 
 
@@ -177,8 +158,6 @@ def stack(tensors, dim=0):
 
 
 def einsum(equation, *operands):
-    import numpy
-
     return as_tensor(numpy.einsum(equation, *[each.detach().cpu().numpy() for each in operands]))
 
 
@@ -205,7 +184,7 @@ class Generator:
 
 def manual_seed(seed):
     state.seed = seed
-    _tensor.seed(seed)
+    _ops.seed(seed)
     return Generator()
 
 

@@ -1,166 +1,19 @@
-"""Tensors, where they are, and their gradients."""
+"""Tensors."""
 
 import math
 import operator
-import sys
-import types
-from contextlib import ContextDecorator
 
 import _arrays
 import _device
 import _format
 import _functions
+import numpy
 from _arrays import Array, Mismatch, is_float
 from _device import DeviceFailedError, DeviceMemoryError
 from _functions import BINARY, UNARY, axes_of
-from _twister import Twister
 
-from torch import version
-
-NO_DRIVER = (
-    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
-    "http://www.nvidia.com/Download/index.aspx"
-)
-UNEXPECTED = (
-    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that "
-    "might have already set an error? Error {}: {}"
-)
-LAST_WORDS = (
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
-    "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable "
-    "device-side assertions.\n"
-)
-FULL = (
-    "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free. {}Of the allocated "
-    "memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated. If reserved but unallocated memory "
-    "is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
-    "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
-)
-INSUFFICIENT, NO_DEVICE = 35, 100
-state = types.SimpleNamespace(
-    grad=True, autocast=None, default="float32", current=0, twister=Twister(), fresh=True, target=None
-)
-OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {"__module__": "torch"})
-AcceleratorError = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
-
-
-class dtype:
-    """torch.dtype."""
-
-    def __init__(self, name):
-        self.name, self.itemsize, self.is_floating_point = name, _arrays.SIZES[name], is_float(name)
-
-    __repr__ = lambda self: f"torch.{self.name}"
-    __reduce__ = lambda self: (DTYPES.get, (self.name,))
-    is_complex = False
-
-
-DTYPES = {name: dtype(name) for name in _arrays.CODES if name not in ("object", "str")}
-WORDS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
-         "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}  # fmt: skip
-
-
-class device:
-    """torch.device."""
-
-    def __init__(self, kind, index=None):
-        if isinstance(kind, int):
-            kind, index = "cuda", kind
-        self.type, _, number = str(kind).partition(":")
-        if self.type not in ("cpu", "cuda", "meta", "mps", "xpu"):
-            kinds = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia"
-            raise RuntimeError(
-                f"Expected one of {kinds}, privateuseone device type at start of device string: {self.type}"
-            )
-        self.index = int(number) if number else index
-
-    __str__ = lambda self: self.type if self.index is None else f"{self.type}:{self.index}"
-    __eq__ = lambda self, other: isinstance(other, device) and str(self) == str(other)
-    __hash__ = lambda self: hash(str(self))
-    __reduce__ = lambda self: (device, (str(self),))
-
-    def __repr__(self):
-        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
-
-
-CPU = device("cpu")
-
-
-def gib(size):
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.2f} {unit}"
-    return f"{size} bytes"
-
-
-def failed(error):
-    """Return what torch raises for a device that is full, or has failed."""
-    if isinstance(error, DeviceFailedError):
-        kind = AcceleratorError if version.numbers("torch") >= (2, 8) else RuntimeError
-        return kind(f"CUDA error: {error.args[1]}\n{LAST_WORDS}")
-    gpu, size, about = error.args
-    OutOfMemoryError.__module__ = "torch" if version.numbers("torch") >= (2, 5) else "torch.cuda"
-    used = "".join(f"Process {pid} has {gib(held)} memory in use. " for pid, held in about["holders"])
-    rest = gpu.reserved - gpu.allocated
-    return OutOfMemoryError(
-        FULL.format(
-            gib(size), gpu.index, gib(about["total"]), gib(about["free"]), used, gib(gpu.allocated), gib(rest)
-        )
-    )
-
-
-def initialize():
-    """Make the context of CUDA; returns the devices. Raises RuntimeError where that is impossible."""
-    if not _device.session.open():
-        code, text = _device.session.about["problem"] or (INSUFFICIENT, "")
-        known = {INSUFFICIENT: NO_DRIVER, NO_DEVICE: "No CUDA GPUs are available"}
-        raise RuntimeError(known.get(code) or UNEXPECTED.format(code, text))
-    return _device.session.gpus
-
-
-def place(where):
-    """Return the device of an argument, with its number."""
-    where = where if isinstance(where, device) else CPU if where is None else device(where)
-    if where.type == "cuda":
-        index = state.current if where.index is None else where.index
-        if index >= len(initialize()):
-            raise failed(DeviceFailedError(101, "invalid device ordinal"))
-        return device("cuda", index)
-    return where
-
-
-def gpu_of(where):
-    return _device.session.gpus[where.index] if where.type == "cuda" else None
-
-
-def work(where, flops, moved, half=False):
-    try:
-        _device.session.work(gpu_of(where), flops, moved, half)
-    except DeviceFailedError as error:
-        raise failed(error) from None
-
-
-class set_grad(ContextDecorator):
-    """torch.no_grad and its relatives."""
-
-    def __init__(self, wanted):
-        self.wanted = wanted
-
-    def __enter__(self):
-        self.before, state.grad = state.grad, self.wanted
-
-    def __exit__(self, *error):
-        state.grad = self.before
-
-
-class Node:
-    """One step back from a result: its parents, and how gradients go to them."""
-
-    def __init__(self, name, parents, back, flops):
-        self.name, self.parents, self.back, self.flops = name, parents, back, flops
-
-    __repr__ = lambda self: f"<{self.name} object at 0x7f{id(self) & 0xFFFFFFFF:010x}>"
-    next_functions = property(lambda self: tuple((each._node, 0) for each in self.parents))
+from torch._autograd import backward, record, scattered
+from torch._types import DTYPES, WORDS, device, failed, gpu_of, place, state, work
 
 
 class Size(tuple):
@@ -199,12 +52,10 @@ class Tensor(Array):
     __hash__ = lambda self: id(self)
     __float__, __int__ = lambda self: float(self.item()), lambda self: int(self.item())
     __index__ = lambda self: operator.index(self.item())
-    __matmul__, __rmatmul__ = lambda self, other: matmul(self, other), lambda self, other: matmul(other, self)
     __contains__ = lambda self, value: bool((self == value).any())
     __deepcopy__ = lambda self, memo: rebuilt(*self.__reduce__()[1])
     __format__ = lambda self, spec: format(self.item(), spec) if spec and not self._shape else str(self)
     __pos__ = lambda self: self
-    mm = bmm = matmul = dot = mv = lambda self, other: matmul(self, other)
     zero_, fill_ = (
         lambda self: self.fill_(0),
         lambda self, value: self._become(self._guess(self._shape, self._dtype, value)),
@@ -331,8 +182,6 @@ class Tensor(Array):
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
-        import numpy
-
         return numpy._first._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
 
     __array__ = lambda self, dtype=None, copy=None: self.numpy()
@@ -341,7 +190,7 @@ class Tensor(Array):
         for each in args:
             if isinstance(each, Tensor):
                 device, dtype = each.device, each.dtype
-            elif isinstance(each, globals()["dtype"]):
+            elif type(each) is type(DTYPES["bool"]):
                 dtype = each
             elif not isinstance(each, bool):
                 device = each
@@ -465,16 +314,11 @@ class Tensor(Array):
             self._shape, "int64", [at for row in rows for at in sorted(range(len(row)), key=row.__getitem__)]
         )
 
-    def masked_fill(self, mask, value):
-        return where(mask, self._new((), self._dtype, [value]), self)
-
     def clamp(self, min=None, max=None):
         found = self if min is None else self._binary("maximum", min)
         return found if max is None else found._binary("minimum", max)
 
     def cumsum(self, dim):
-        import numpy
-
         return self._new(self._shape, self._dtype, numpy.cumsum(self.detach().cpu().numpy(), dim)._flat())
 
     def _unary(self, name):
@@ -566,17 +410,6 @@ def rebuilt(kind, shape, name, values, where, wants):
     return made
 
 
-def unknown(g):
-    """Stand for gradients that are estimated, like the result that they are of."""
-
-
-def record(found, name, parents, back, flops=0.0):
-    """Remember how gradients go back from a result."""
-    if state.grad and any(each._wants for each in parents):
-        found._node, found._wants = Node(name.replace("_", "") + "Backward0", parents, back or unknown, flops), True
-    return found
-
-
 def together(*operands):
     """Return the tensors among operands. Raises RuntimeError where they are on several devices."""
     tensors = [each for each in operands if isinstance(each, Tensor)]
@@ -586,240 +419,3 @@ def together(*operands):
             f"Expected all tensors to be on the same device, but found at least two devices, {places[0]} and {places[1]}!"
         )
     return tensors
-
-
-def scattered(g, x, key):
-    """Return the gradient of an index: zeros, but where it was."""
-    places = _arrays.pick(x._new(x._shape, "int64", range(x.numel())), key)._flat()
-    values = [0.0] * x.numel()
-    for at, value in zip(places, g._flat(), strict=True):
-        values[at] += value
-    return x._new(x._shape, x._dtype, values)
-
-
-def matmul(a, b):
-    """Return the matrix product; in autocast's precision where that is on."""
-    together(a, b)
-    if state.autocast and a.is_cuda == (state.autocast[0] == "cuda"):
-        a, b = a.to(DTYPES[state.autocast[1]]), b.to(DTYPES[state.autocast[1]])
-    if a._dtype != b._dtype:
-        left, right = WORDS[a._dtype], WORDS[b._dtype]
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {left} and {right}")
-    if a.ndim == 1 or b.ndim == 1:
-        left, right = a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b
-        found = matmul(left, right)
-        return found.reshape(
-            found._shape[: -2 + (a.ndim > 1)] if b.ndim == 1 else (*found._shape[:-2], found._shape[-1])
-        )
-    try:
-        found = _functions.multiply(a, b)
-    except Mismatch:
-        left, right = ("x".join(map(str, (math.prod(each._shape[:-1]), each._shape[-1]))) for each in (a, b))
-        raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({left} and {right})") from None
-    flops = 2.0 * found.numel() * a._shape[-1]
-    work(a.device, flops, a.nbytes + b.nbytes, half=a.itemsize == 2)
-    first, second = a.detach(), b.detach()
-    return record(found, "Mm", (a, b), lambda g: [g @ second.transpose(-2, -1), first.transpose(-2, -1) @ g], flops)
-
-
-def where(condition, x, y):
-    x, y = (each if isinstance(each, Tensor) else condition._new((), "float32", [each]) for each in (x, y))
-    return record(
-        _arrays.choose(condition, x, y), "Where", (x, y), lambda g: [g * condition, g * condition.logical_not()]
-    )
-
-
-def cat(tensors, dim=0):
-    together(*tensors)
-    tensors = tuple(tensors)
-    try:
-        found = _arrays.join(tensors, dim)
-    except Mismatch as error:
-        at = next(
-            (
-                at
-                for at, pair in enumerate(zip(error.left, error.right, strict=False))
-                if at != dim and pair[0] != pair[1]
-            ),
-            0,
-        )
-        raise RuntimeError(
-            f"Sizes of tensors must match except in dimension {dim}. Expected size {error.left[at]} but got size "
-            f"{error.right[at]} for tensor number {error.at} in the list."
-        ) from None
-    edges = [0]
-    for each in tensors:
-        edges.append(edges[-1] + each._shape[dim])
-    lead = (slice(None),) * (dim % found.ndim)
-    cuts = [(*lead, slice(*pair)) for pair in zip(edges, edges[1:], strict=False)]
-    return record(found, "Cat", tensors, lambda g: [g[cut] for cut in cuts])
-
-
-def reduced_to(g, shape):
-    """Sum a gradient over the dimensions that were broadcast."""
-    if g._shape == shape:
-        return g
-    extra = g.ndim - len(shape)
-    axes = [at for at in range(g.ndim) if at < extra or shape[at - extra] == 1]
-    return g._reduced("sum", axes, True).reshape(shape) if axes else g.reshape(shape)
-
-
-def backward(root, gradient, retain=False):
-    """Let gradients go back to the leaves, each node once all of its results have told theirs."""
-    order, seen, stack = [], set(), [(root, False)]
-    while stack:
-        tensor, done = stack.pop()
-        if done:
-            order.append(tensor)
-        elif id(tensor) not in seen:
-            seen.add(id(tensor))
-            stack.append((tensor, True))
-            stack += [(each, False) for each in (tensor._node.parents if tensor._node else ()) if each._wants]
-    gradients = {id(root): gradient}
-    with set_grad(False):
-        for tensor in reversed(order):
-            g = gradients.pop(id(tensor))
-            for hook in tensor.hooks:
-                changed = hook(g)
-                g = g if changed is None else changed
-            if tensor._node is None:
-                tensor.grad = g.detach() if tensor.grad is None else tensor.grad + g
-                continue
-            for parent, part in zip(tensor._node.parents, _parts(tensor._node, g, retain), strict=True):
-                if part is not None and parent._wants:
-                    part = reduced_to(part, parent._shape)
-                    gradients[id(parent)] = gradients[id(parent)] + part if id(parent) in gradients else part
-
-
-def _parts(node, g, retain):
-    """Return the gradients of a node's parents: computed, or estimated where they are large."""
-    if node.back is None:
-        raise RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-            "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-            "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved "
-            "tensors after calling backward.")  # fmt: skip
-    if node.back is not unknown and g._known() and all(each._known() for each in node.parents):
-        parts = node.back(g)
-    else:
-        work(g.device, 2 * node.flops, 0, half=g.itemsize == 2)
-        parts = [each._guess(each._shape, each._dtype, 0.0, 1e-3) if each._wants else None for each in node.parents]
-    if not retain:
-        node.back = None
-    return parts
-
-
-def module(name, **names):
-    """Make a module that has no file of its own."""
-    made = sys.modules[name] = types.ModuleType(name)
-    vars(made).update(names)
-    return made
-
-
-def _generate():
-    """Make the operators and the methods of one and of two tensors, of which some have a twin in place."""
-    for name in (
-        "add",
-        "sub",
-        "mul",
-        "pow",
-        "mod",
-        "and",
-        "or",
-        "xor",
-        "floordiv",
-        "div",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-    ):
-        word = {"div": "truediv"}.get(name, name)
-        setattr(Tensor, f"__{word}__", lambda self, other, name=name: self._binary(name, other))
-        if name[0] not in "elg" and name != "ne":
-            setattr(Tensor, f"__r{word}__", lambda self, other, name=name: self._binary(name, other, turned=True))
-            setattr(Tensor, f"__i{word}__", lambda self, other, name=name: self._become(self._binary(name, other)))
-    for name in ("neg", "abs", "invert"):
-        setattr(Tensor, f"__{name}__", lambda self, name=name: self._unary(name))
-    for name in UNARY:
-        setattr(Tensor, name, lambda self, name=name: self._unary(name))
-        setattr(Tensor, name + "_", lambda self, name=name: self._become(self._unary(name)))
-    for name in BINARY:
-        setattr(
-            Tensor,
-            name,
-            lambda self, other, alpha=1, name=name: self._binary(name, other * alpha if alpha != 1 else other),
-        )
-        setattr(Tensor, name + "_", lambda self, other, alpha=1, name=name: self._become(
-            self._binary(name, other * alpha if alpha != 1 else other)))  # fmt: skip
-    for name in ("sum", "mean", "prod", "argmax", "argmin", "all", "any", "logsumexp", "median"):
-        own = {"median": "lower"}.get(name, name)
-        setattr(Tensor, name, lambda self, dim=None, keepdim=False, own=own, **more: self._reduced(own, dim, keepdim))
-    for name in ("std", "var"):
-        setattr(Tensor, name, lambda self, dim=None, unbiased=True, keepdim=False, name=name: self._reduced(
-            f"{name}{int(unbiased)}", dim, keepdim))  # fmt: skip
-    for name in ("max", "min"):
-        setattr(Tensor, name, lambda self, dim=None, keepdim=False, name=name: self._extreme(name, dim, keepdim))
-    for word, name in {"long": "int64", "int": "int32", "float": "float32", "double": "float64", "half": "float16",
-                       "bfloat16": "bfloat16", "bool": "bool", "short": "int16", "byte": "uint8"}.items():  # fmt: skip
-        setattr(Tensor, word, lambda self, name=name: self.to(DTYPES[name]))
-    for name in ("clamp", "masked_fill", "unsqueeze", "squeeze"):
-        setattr(
-            Tensor,
-            name + "_",
-            lambda self, *args, name=name, **more: self._become(getattr(self, name)(*args, **more)),
-        )
-    Tensor.norm = lambda self, p=2, dim=None, keepdim=False: (self._reduced("norm", dim, keepdim, "LinalgVectorNorm") if p == 2 else
-                                                            (self.abs() ** p).sum(dim, keepdim) ** (1 / p))  # fmt: skip
-    Tensor.sort = lambda self, dim=-1, descending=False: Pair(
-        (self.gather(dim, at := self.argsort(dim, descending)), at)
-    )
-    Tensor.softmax = lambda self, dim=-1: (self - self.detach().max(dim, True)[0]).exp()._share(dim)
-    Tensor._share = lambda self, dim: self / self.sum(dim, True)
-    Tensor.log_softmax = lambda self, dim=-1: self - self.logsumexp(dim, True)
-    Tensor.mul_by, Tensor.multiply, Tensor.true_divide, Tensor.clip = Tensor.mul, Tensor.mul, Tensor.div, Tensor.clamp
-    Tensor.uniform_ = lambda self, low=0.0, high=1.0: self._become(
-        drawn("uniform", self._shape, self._dtype, self.device, low, high)
-    )
-    Tensor.normal_ = lambda self, mean=0.0, std=1.0: self._become(
-        drawn("normal", self._shape, self._dtype, self.device, mean, std)
-    )
-
-
-def drawn(kind, shape, name, where, a, b):
-    """Draw numbers as torch does: uniform between a and b, normal with mean a and deviation b, or whole below b."""
-    base, count, twister = blank(where), math.prod(shape), generator()
-    if count <= _arrays.MAX_COMPUTED:
-        if kind == "normal":
-            values = [a + b * value for value in twister.normals(count)]
-        elif kind == "uniform":
-            values = [a + (b - a) * twister.single() for _ in range(count)]
-        else:
-            values = [a + twister.bits() % (b - a) for _ in range(count)]
-        return base._new(shape, name, values)
-    mean, std = (a, b) if kind == "normal" else ((a + b) / 2, (b - a) / math.sqrt(12))
-    key, source = twister.bits(), _device.random.Random()
-
-    def draw(at):
-        source.seed(key ^ at * 2654435761)
-        if kind == "normal":
-            return source.gauss(a, b)
-        return a + (b - a) * source.random() if kind == "uniform" else source.randrange(a, b)
-
-    return base._guess(shape, name, mean, std, draw)
-
-
-def generator():
-    if state.fresh:
-        seed(int.from_bytes(_device.os.urandom(4), "little"))
-    return state.twister
-
-
-def seed(number):
-    state.fresh = False
-    state.twister.seed(number)
-
-
-_generate()

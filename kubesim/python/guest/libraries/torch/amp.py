@@ -2,7 +2,7 @@
 
 from contextlib import ContextDecorator
 
-from torch._tensor import state
+from torch._types import state
 
 
 class autocast(ContextDecorator):

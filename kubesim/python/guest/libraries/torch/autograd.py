@@ -1,7 +1,8 @@
 """torch.autograd."""
 
 import torch
-from torch._tensor import Tensor, backward  # noqa: F401
+from torch._autograd import backward  # noqa: F401
+from torch._tensor import Tensor
 
 no_grad, enable_grad, Variable = torch.no_grad, torch.enable_grad, Tensor
 

@@ -4,23 +4,12 @@ import types
 import warnings
 
 import _device
-from _device import MIB, session
+from _device import MIB, DeviceFailedError, session
 
 from torch import amp as _amp
 from torch import version
-from torch._tensor import (
-    INSUFFICIENT,
-    NO_DEVICE,
-    UNEXPECTED,
-    DeviceFailedError,
-    OutOfMemoryError,
-    failed,
-    initialize,
-    module,
-    place,
-    state,
-)  # fmt: skip
-from torch._tensor import device as _device_of
+from torch._ops import module
+from torch._types import INSUFFICIENT, NO_DEVICE, UNEXPECTED, OutOfMemoryError, failed, initialize, place, state
 
 nccl = types.SimpleNamespace(version=lambda: version.numbers("nccl"))
 _warned = []
@@ -153,7 +142,7 @@ amp = module(
     GradScaler=_amp.GradScaler,
     autocast=lambda enabled=True, dtype=None: _amp.autocast("cuda", dtype, enabled),
 )
-__all__ = ["OutOfMemoryError", "_device_of"]
+__all__ = ["OutOfMemoryError"]
 
 
 def __getattr__(name):

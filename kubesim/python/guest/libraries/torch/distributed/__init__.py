@@ -6,7 +6,8 @@ import types
 import _device
 
 from torch import nn
-from torch._tensor import gpu_of, module
+from torch._ops import module
+from torch._types import gpu_of
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LINK = 250e9

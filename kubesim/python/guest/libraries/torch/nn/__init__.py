@@ -5,8 +5,11 @@ import math
 from collections import OrderedDict
 
 import torch
-from torch import _tensor
-from torch._tensor import Tensor, set_grad
+from torch._autograd import set_grad
+from torch._ops import drawn
+from torch._ops import module as fileless
+from torch._tensor import Tensor
+from torch._types import state
 from torch.nn import functional as F
 
 
@@ -184,8 +187,8 @@ class ModuleList(Sequential):
 
 
 def _uniform(shape, bound, device, dtype):
-    name = dtype.name if dtype else _tensor.state.default
-    return Parameter(_tensor.drawn("uniform", shape, name, device, -bound, bound))
+    name = dtype.name if dtype else state.default
+    return Parameter(drawn("uniform", shape, name, device, -bound, bound))
 
 
 class Linear(Module):
@@ -409,7 +412,7 @@ def _bound(x, gain=1.0):
     return gain * math.sqrt(3 / math.prod(x._shape[1:]))
 
 
-init = _tensor.module(
+init = fileless(
     "torch.nn.init",
     zeros_=_changed(lambda x: torch.zeros_like(x)), ones_=_changed(lambda x: torch.ones_like(x)),
     constant_=_changed(torch.full_like), normal_=_changed(lambda x, mean=0.0, std=1.0: torch.randn_like(x) * std + mean),
@@ -419,7 +422,7 @@ init = _tensor.module(
     kaiming_uniform_=_changed(lambda x, *args, **more: (torch.rand_like(x) * 2 - 1) * _bound(x, math.sqrt(2))),
     kaiming_normal_=_changed(lambda x, *args, **more: torch.randn_like(x) * math.sqrt(2 / math.prod(x._shape[1:]))),
 )  # fmt: skip
-utils = _tensor.module("torch.nn.utils", clip_grad_norm_=clip_grad_norm_)
+utils = fileless("torch.nn.utils", clip_grad_norm_=clip_grad_norm_)
 
 
 def __getattr__(name):

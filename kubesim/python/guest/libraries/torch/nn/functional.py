@@ -7,7 +7,10 @@ import zlib
 import _device
 
 import torch
-from torch._tensor import Tensor, drawn, record, state, where, work
+from torch._autograd import record
+from torch._ops import drawn, where
+from torch._tensor import Tensor
+from torch._types import state, work
 
 HALF_LIFE, FLOOR = {"classes": 90.0, "values": 60.0}, {"classes": 0.06, "values": 0.03}
 MAX_RATIO = 30.0

@@ -2,7 +2,8 @@
 
 import math
 
-from torch._tensor import place, set_grad, work
+from torch._autograd import set_grad
+from torch._types import work
 from torch.nn.functional import course
 
 USUAL = {"SGD": 0.05, "Adam": 1e-3, "AdamW": 5e-4, "RMSprop": 1e-3, "Adagrad": 1e-2}
@@ -124,8 +125,6 @@ class RMSprop(Optimizer):
 
 
 from torch.optim import lr_scheduler  # noqa: E402, F401
-
-__all__ = ["place"]
 
 
 def __getattr__(name):

@@ -1,9 +1,10 @@
 """torch.utils.data. Threads and processes cannot start here: workers load inline."""
 
 import math
+import random
 
 import torch
-from torch import _tensor
+from torch._ops import module
 from torch._tensor import Tensor
 
 
@@ -71,7 +72,7 @@ class DistributedSampler:
     def __iter__(self):
         order = list(range(len(self.dataset)))
         if self.shuffle:
-            _tensor._device.random.Random(self.seed + self.epoch).shuffle(order)
+            random.Random(self.seed + self.epoch).shuffle(order)
         return iter((order + order[: -len(order) % self.count])[self.rank :: self.count])
 
 
@@ -126,7 +127,7 @@ class DataLoader:
             yield batch
 
 
-distributed = _tensor.module("torch.utils.data.distributed", DistributedSampler=DistributedSampler)
+distributed = module("torch.utils.data.distributed", DistributedSampler=DistributedSampler)
 
 
 def __getattr__(name):

@@ -1,0 +1,133 @@
+"""Types of elements, devices, and the errors that they raise."""
+
+import types
+
+import _arrays
+import _device
+from _arrays import is_float
+from _device import DeviceFailedError
+from _twister import Twister
+
+from torch import version
+
+NO_DRIVER = (
+    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
+    "http://www.nvidia.com/Download/index.aspx"
+)
+UNEXPECTED = (
+    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that "
+    "might have already set an error? Error {}: {}"
+)
+LAST_WORDS = (
+    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
+    "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable "
+    "device-side assertions.\n"
+)
+FULL = (
+    "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free. {}Of the allocated "
+    "memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated. If reserved but unallocated memory "
+    "is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
+    "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
+)
+INSUFFICIENT, NO_DEVICE = 35, 100
+state = types.SimpleNamespace(
+    grad=True, autocast=None, default="float32", current=0, twister=Twister(), fresh=True, target=None
+)
+OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {"__module__": "torch"})
+AcceleratorError = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
+
+
+class dtype:
+    """torch.dtype."""
+
+    def __init__(self, name):
+        self.name, self.itemsize, self.is_floating_point = name, _arrays.SIZES[name], is_float(name)
+
+    __repr__ = lambda self: f"torch.{self.name}"
+    __reduce__ = lambda self: (DTYPES.get, (self.name,))
+    is_complex = False
+
+
+DTYPES = {name: dtype(name) for name in _arrays.CODES if name not in ("object", "str")}
+WORDS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
+         "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}  # fmt: skip
+
+
+class device:
+    """torch.device."""
+
+    def __init__(self, kind, index=None):
+        if isinstance(kind, int):
+            kind, index = "cuda", kind
+        self.type, _, number = str(kind).partition(":")
+        if self.type not in ("cpu", "cuda", "meta", "mps", "xpu"):
+            kinds = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia"
+            raise RuntimeError(
+                f"Expected one of {kinds}, privateuseone device type at start of device string: {self.type}"
+            )
+        self.index = int(number) if number else index
+
+    __str__ = lambda self: self.type if self.index is None else f"{self.type}:{self.index}"
+    __eq__ = lambda self, other: isinstance(other, device) and str(self) == str(other)
+    __hash__ = lambda self: hash(str(self))
+    __reduce__ = lambda self: (device, (str(self),))
+
+    def __repr__(self):
+        return f"device(type='{self.type}'" + (f", index={self.index})" if self.index is not None else ")")
+
+
+CPU = device("cpu")
+
+
+def gib(size):
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.2f} {unit}"
+    return f"{size} bytes"
+
+
+def failed(error):
+    """Return what torch raises for a device that is full, or has failed."""
+    if isinstance(error, DeviceFailedError):
+        kind = AcceleratorError if version.numbers("torch") >= (2, 8) else RuntimeError
+        return kind(f"CUDA error: {error.args[1]}\n{LAST_WORDS}")
+    gpu, size, about = error.args
+    OutOfMemoryError.__module__ = "torch" if version.numbers("torch") >= (2, 5) else "torch.cuda"
+    used = "".join(f"Process {pid} has {gib(held)} memory in use. " for pid, held in about["holders"])
+    rest = gpu.reserved - gpu.allocated
+    return OutOfMemoryError(
+        FULL.format(
+            gib(size), gpu.index, gib(about["total"]), gib(about["free"]), used, gib(gpu.allocated), gib(rest)
+        )
+    )
+
+
+def initialize():
+    """Make the context of CUDA; returns the devices. Raises RuntimeError where that is impossible."""
+    if not _device.session.open():
+        code, text = _device.session.about["problem"] or (INSUFFICIENT, "")
+        known = {INSUFFICIENT: NO_DRIVER, NO_DEVICE: "No CUDA GPUs are available"}
+        raise RuntimeError(known.get(code) or UNEXPECTED.format(code, text))
+    return _device.session.gpus
+
+
+def place(where):
+    """Return the device of an argument, with its number."""
+    where = where if isinstance(where, device) else CPU if where is None else device(where)
+    if where.type == "cuda":
+        index = state.current if where.index is None else where.index
+        if index >= len(initialize()):
+            raise failed(DeviceFailedError(101, "invalid device ordinal"))
+        return device("cuda", index)
+    return where
+
+
+def gpu_of(where):
+    return _device.session.gpus[where.index] if where.type == "cuda" else None
+
+
+def work(where, flops, moved, half=False):
+    try:
+        _device.session.work(gpu_of(where), flops, moved, half)
+    except DeviceFailedError as error:
+        raise failed(error) from None
