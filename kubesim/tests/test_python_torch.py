@@ -6,10 +6,12 @@ import re
 import pytest
 
 from kubesim.tests.containers import run
+from kubesim.tests.test_gpu_given import board
 from kubesim.tests.world import container, pod, world
 
 NGC = "nvcr.io/nvidia/pytorch:25.01-py3"
 USED = ("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits")
+UTILIZATION = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 ONE_GPU = {"limits": {"nvidia.com/gpu": 1}}
 PRINTED = {
     "(x := torch.tensor(3.0, requires_grad=True)) is None or (x * x + 2 * x).backward() or x.grad": "tensor(8.)",
@@ -88,6 +90,15 @@ print(device, losses[0] > 1.5, losses[-1] < losses[0], f"{time.perf_counter() - 
 """
 
 
+BUSY = """
+import torch
+a = torch.randn(8192, 8192, device="cuda")
+while True:
+    b = a @ a
+    torch.cuda.synchronize()
+"""
+
+
 async def python(w, text, name="train"):
     running = asyncio.ensure_future(run(w, name, "python3", "-c", text))
     while not running.done():
@@ -141,3 +152,18 @@ async def test_tensors_take_the_devices_memory_and_too_large_a_one_does_not_fit(
     assert re.search(
         r"torch\.OutOfMemoryError: CUDA out of memory\. Tried to allocate 200\.00 GiB\. GPU 0 has a total", said
     )
+
+
+async def test_a_busy_program_is_seen_by_nvidia_smi_and_ends_when_its_gpu_fails(trained):
+    busy = asyncio.ensure_future(run(trained, "train", "python3", "-c", BUSY))
+    used = 0
+    while used < 60:
+        await trained.tick(1)
+        used = int((await run(trained, "train", *UTILIZATION))[1])
+    board(trained).xid(0, 48, trained.clock.now())
+    while not busy.done():
+        await trained.tick(1)
+    assert busy.result()[0] == 1
+    assert "RuntimeError: CUDA error: uncorrectable ECC error encountered\nCUDA kernel" in busy.result()[2]
+    status, said = await python(trained, "import torch; torch.ones(1).cuda()")
+    assert (status, "RuntimeError: CUDA error: " in said) == (1, True)
