@@ -11,7 +11,7 @@ from sessions.presence import Presence
 
 PANELS = ("watchers", "link")
 _STATES = InterviewSession.State
-WATCHED = (_STATES.READY, _STATES.LIVE, _STATES.PAUSED)
+WATCHED = (_STATES.PREPARING, _STATES.READY, _STATES.LIVE, _STATES.PAUSED)
 
 
 class AudienceWatch:

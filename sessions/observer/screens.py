@@ -144,18 +144,31 @@ class Screens:
             self.forget(min(self._known, key=lambda other: self._known[other].due_at))
         known = self._known.setdefault(session_id, _Known())
         known.due_at = self._steady() + self._pause_s
-        session = self._read(known, session_id)
+        is_unseen = self._dirty[session_id] != EVERY_PANEL and self._is_prepared_unseen(known)
+        session = known.session if is_unseen else self._read(known, session_id)
         if session is not None and session.state == InterviewSession.State.PREPARING:
             known.due_at += self._pause_s * (self._preparing_factor() - 1)
-            if presence.of(str(session.uuid), self._now()) == NOBODY:
-                return 0
+            is_unseen = is_unseen or self._is_prepared_unseen(known)
         with self._news:
             names = self._dirty.pop(session_id, set())
         if session is None:
             self._known.pop(session_id, None)
             return 0
+        if is_unseen:
+            known.screens.clear()  # whoever comes is marked (``AudienceWatch``), and gets everything
+            return 0
         live_state = self._live_state(session, names if len(known.screens) == len(ROLES) else EVERY_PANEL)
         return sum(self._flush_screen(known, session, role, names, live_state) for role in ROLES)
+
+    def _is_prepared_unseen(self, known: _Known) -> bool:
+        """Whether the session was being prepared when it was read, and nobody is at its pages.
+
+        Whatever changes its state marks every panel. Where Redis does not answer, somebody may be there.
+        """
+        session = known.session
+        if session is None or session.state != InterviewSession.State.PREPARING:
+            return False
+        return presence.of(str(session.uuid), self._now()) == NOBODY
 
     def _preparing_factor(self) -> int:
         drawn = [each.session for each in self._known.values() if each.session is not None and each.screens]

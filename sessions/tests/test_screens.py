@@ -9,6 +9,7 @@ from sessions import frames, panels, presence, services
 from sessions.live import LiveState, PodRow
 from sessions.models import InterviewSession
 from sessions.observer import screens
+from sessions.observer.audience import AudienceWatch
 from sessions.observer.publishing import Publisher
 from sessions.observer.screens import Screens
 
@@ -165,7 +166,9 @@ def test_ten_that_are_prepared_at_once_are_drawn_once_a_second_each(publisher, t
     assert seq(live) > first
 
 
-def test_a_preparation_that_nobody_sees_is_drawn_once_somebody_comes_or_it_is_ready(publisher, time, live, ada):
+def test_a_preparation_that_nobody_sees_is_drawn_once_somebody_comes_or_it_is_ready(
+    publisher, time, live, ada, django_assert_num_queries
+):
     other = InterviewSession.objects.create(owner=ada, candidate_name="Sam", minutes=60, state="preparing")
     InterviewSession.objects.filter(pk=live.pk).update(state="preparing")
     steady = Seconds()
@@ -173,11 +176,19 @@ def test_a_preparation_that_nobody_sees_is_drawn_once_somebody_comes_or_it_is_re
     drawn.mark(live.pk)
     drawn.mark(other.pk)
     assert drawn.flush() == 0
+    steady.at += screens.MIN_PREPARING_FACTOR * screens.MIN_PAUSE_S
+    drawn.mark(live.pk, ["phases"])
+    with django_assert_num_queries(0):
+        assert drawn.flush() == 0
     presence.seen(str(live.uuid), ada.pk, "tab", time())
+    watch = AudienceWatch(drawn.mark)
+    watch.look(time())
     InterviewSession.objects.filter(pk=other.pk).update(state="ready")
+    drawn.mark(other.pk)
     steady.at += screens.MIN_PREPARING_FACTOR * screens.MIN_PAUSE_S
     assert drawn.flush() == 4  # both roles of both
     assert (seq(live), seq(other)) == (1, 1)
+    assert set(frames.snapshot(str(live.uuid), "interviewer").panels) == set(panels.names_for("interviewer"))
 
 
 def test_a_change_of_a_pod_costs_no_query_and_less_than_a_kilobyte(
