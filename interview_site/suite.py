@@ -23,7 +23,7 @@ from django.conf import settings
 
 DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
-YOUNG, SECOND, THIRD = 5_000, 10, 50
+YOUNG, SECOND, THIRD = 5_000, 10, 20
 """New objects until a look at the youngest, such looks until one at the next, and such until one at all others."""
 LONG = ("TORTURE_ROUNDS", "CONTRACT_KUBECONFIG")  # where one of them is set, the long proofs are wanted
 _PREFIXES = ("Skipped: ", "unconditional skip")
