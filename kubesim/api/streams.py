@@ -146,7 +146,8 @@ async def log(backend: Backend, request: web.Request, info: RequestInfo, user: U
     if pod is None:
         raise not_found(pods, info.name)
     wanted = _log_request(backend, request, info, pod)
-    response: web.StreamResponse = web.StreamResponse(headers={**NO_CACHE, "Content-Type": "text/plain"})
+    headers = {**NO_CACHE, "Content-Type": "text/plain"}
+    response, at_once = web.StreamResponse(headers=headers), wanted.follow or is_websocket(request)
     if is_websocket(request):
         response = web.WebSocketResponse(protocols=LOG_PROTOCOLS, compress=False)
     with backend.fairness.stream(user):
@@ -155,9 +156,15 @@ async def log(backend: Backend, request: web.Request, info: RequestInfo, user: U
             aclosing(backend.nodes.read(pod, wanted)) as pieces,
         ):
             first = await anext(pieces, b"")
+            second = b"" if at_once else await anext(pieces, b"")
+            if not (at_once or second):  # all of it is there: one packet
+                backend.fairness.charge(user, len(first))
+                response = web.Response(body=first, headers=headers)
+                response.enable_chunked_encoding()
+                return response
             await response.prepare(request)
             if first or is_websocket(request):  # an empty message tells that the socket is open
-                await _send(first, response, backend, user)
+                await _send(first + second, response, backend, user)
             async for piece in pieces:
                 await _send(piece, response, backend, user)
     if not response.prepared:

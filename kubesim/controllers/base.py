@@ -174,8 +174,11 @@ def queue_key(obj: Obj) -> str:
 
 def controller_of(obj: Obj) -> Obj | None:
     """Return the owner reference of the object's controller."""
-    references: list[Obj] = obj["metadata"].get("ownerReferences") or []
-    return next((reference for reference in references if reference.get("controller")), None)
+    reference: Obj
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference
+    return None
 
 
 def controller_uid(obj: Obj) -> list[str]:

@@ -1,6 +1,7 @@
 """Streams into pods as clients open them: WebSocket and SPDY, who may, what is refused and how, what ends them."""
 
 import asyncio
+import socket
 import ssl
 import struct
 import zlib
@@ -40,6 +41,12 @@ async def admin(live):
                 if all(pod["status"].get("phase") == "Running" for pod in pods):
                     break
         yield client
+
+
+def insecure():
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def command(*words, **flags):
@@ -324,6 +331,22 @@ async def test_a_log_comes_over_a_websocket_too(admin):
     async with admin.ws_connect(f"{PODS}/net/log", protocols=["binary.k8s.io"]) as socket:
         text = b"".join([message.data async for message in socket])
     assert b"GET /hostname" in text
+
+
+async def test_a_short_log_comes_with_its_end_in_one_record(live, admin):
+    async with admin.get(f"{PODS}/net:8080/proxy/hostname") as answer:
+        assert answer.status == 200
+    head = f"GET {PODS}/net/log HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {live.token}\r\n\r\n"
+
+    def first_record():
+        with socket.create_connection(("127.0.0.1", live.port)) as plain, insecure().wrap_socket(plain) as secure:
+            secure.sendall(head.encode())
+            return secure.recv(65536)  # never more than one record
+
+    record = await asyncio.to_thread(first_record)
+    assert record.startswith(b"HTTP/1.1 200 OK")
+    assert b"GET /hostname" in record
+    assert record.endswith(b"\r\n0\r\n\r\n")
 
 
 @pytest.mark.parametrize(
