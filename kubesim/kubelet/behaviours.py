@@ -68,12 +68,11 @@ def program(
     architecture: str,
     *,
     seed: str,
-    memory: int = 0,
     found: Found = NOTHING,
 ) -> Program:
     """Return what ``argv`` does in ``image`` on a node of ``architecture``; ``seed`` varies the numbers it prints.
 
-    ``memory`` is the limit of what it may hold, in bytes; 0: none. ``found``: the GPUs that it has found.
+    ``found``: the GPUs that it has found.
     """
     if not argv:
         return Program(fixed(), start_error="no command specified")
@@ -86,7 +85,7 @@ def program(
     if any(len(word.encode()) >= LONGEST_WORD for word in argv):
         line = Line(0.005, f"exec {path}: argument list too long", "stderr")
         return Program(fixed(line, Exit(0.008, EXEC_FORMAT_CODE)))
-    return _native(image, argv, env, seed, memory, found)
+    return _native(image, argv, env, seed, found)
 
 
 def stand_in(seed: str, *, ends: bool) -> Program:
@@ -151,9 +150,9 @@ def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str], fol
     """Tell whether a command is Python or torchrun on what somebody has given: words, a module, a volume's script."""
     words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
     launches, python = is_launcher(argv), argv[0].rpartition("/")[2].startswith("python")
-    if not (launches or python) or _path(image, argv[0]) is None or not words:
+    if not (launches or python) or _path(image, argv[0]) is None or launches and not words:
         return False
-    if not launches and words[0] in ("-c", "-m"):
+    if not launches and not (image.scripts and words and words[0][0] != "-"):
         return not plays_module(image, words)
     script = (*argv, "")[script_at(argv)] if launches else words[0]
     path = posixpath.normpath(posixpath.join(folder, script))
@@ -205,18 +204,18 @@ def _not_found(word: str) -> str:
 
 
 def _native(
-    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, found: Found
 ) -> Program:
     """Return what a known program does; one that is only known to be there ends at once."""
-    return _known(image, argv, env, seed, memory, found) or Program(fixed(Exit(0.01, 0)))
+    return _known(image, argv, env, seed, found) or Program(fixed(Exit(0.01, 0)))
 
 
 def _known(
-    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
+    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, found: Found
 ) -> Program | None:
     name = argv[0].rpartition("/")[2]
     if name.startswith("python"):
-        return _python(image, argv, env, seed, memory, found)
+        return _work(image, argv, env, seed, found)
     if _is_server(image, name) or name.endswith(".sh"):
         return _work(image, argv, env, seed, found, "server")
     if name == "tail" and "-f" in argv:
@@ -224,21 +223,6 @@ def _known(
     if name == "sleep" and len(argv) == 2 and argv[1].isdecimal():
         return Program(fixed(Exit(float(argv[1]), 0)))
     return None
-
-
-def _python(
-    image: Image, argv: tuple[str, ...], env: tuple[tuple[str, str], ...], seed: str, memory: int, found: Found
-) -> Program:
-    words = [word for word in argv[1:] if word not in ("-u", "-B", "-O")]
-    if not words:
-        return Program(fixed(Exit(0.05, 0)))
-    if words[0] in ("--version", "-V"):
-        version = image.env.get("PYTHON_VERSION") or (libraries(image)["python"] if image.scripts else "3.11.2")
-        return Program(fixed(Line(0.02, f"Python {version}"), Exit(0.03, 0)))
-    if image.scripts:
-        return _work(image, argv, env, seed, found)
-    error = f"{argv[0]}: can't open file '{words[0]}': [Errno 2] No such file or directory"
-    return Program(fixed(Line(0.03, error, "stderr"), Exit(0.04, 2)))
 
 
 def _work(

@@ -250,9 +250,7 @@ class PodWorker:
         instance = instance or container.instance
         found = (instance.found if instance is not None else None) or behaviours.NOTHING
         seed = f"{uid}/{container.name}"
-        program = behaviours.program(
-            image, self.argv(container), env, self._architecture, seed=seed, memory=limit, found=found
-        )
+        program = behaviours.program(image, self.argv(container), env, self._architecture, seed=seed, found=found)
         if instance is not None and instance.course:
             program = behaviours.following(program, instance.course, seed)
         if instance is not None and instance.notes:

@@ -31,6 +31,7 @@ class CommandLine:
     value: str = ""
     rest: list[str] = field(default_factory=list)
     switches: str = ""
+    warnings: list[str] = field(default_factory=list)
     error: str = ""
 
 
@@ -65,6 +66,8 @@ def _letters(letters: str, words: list[str], found: CommandLine) -> bool:
             if value is None:
                 found.error = MAX_ARGUMENT.format(letter) + USAGE
                 return True
+            if letter == "W":
+                found.warnings.append(value)
             if letter in "cm":
                 found.way, found.value, found.rest = {"c": "command", "m": "module"}[letter], value, words
             return letter in "cm"
@@ -141,6 +144,9 @@ def _start(process: Process, line: CommandLine) -> dict[str, Any]:
         "words": process.argv,
         "quiet": "q" in line.switches,
         "folder": None if line.switches.count("I") else _folder(process, line),
+        "inspect": "i" in line.switches,
+        "optimize": min(line.switches.count("O"), 2),
+        "warnings": [*filter(None, process.env.get("PYTHONWARNINGS", "").split(",")), *line.warnings],
         "unbuffered": "u" in line.switches or bool(process.env.get("PYTHONUNBUFFERED")),
         "terminals": terminals,
         "env": process.env,

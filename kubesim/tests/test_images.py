@@ -46,7 +46,6 @@ def test_a_version_that_nobody_has_published_is_not_found(image):
 @pytest.mark.parametrize(("image", "version"), [("python:3.9-slim", "3.9.25"), ("python:3.12.3", "3.12.3")])
 def test_a_short_version_stands_for_a_whole_one(image, version):
     assert pull(image, "amd64").env["PYTHON_VERSION"] == version
-    assert printed(program(image, "python3", "--version")) == [f"Python {version}"]
 
 
 def test_an_index_gives_each_node_its_platform():

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from kubesim.gpu.cuda import VISIBLE, Cuda, CudaError
 from kubesim.gpu.xids import CUDA_ERRORS
-from kubesim.python.calls.registry import blocking, call
+from kubesim.python.calls.registry import GuestError, blocking, call
 from kubesim.shell.machine import Process
 
 CORE_FLOPS, CORE_BANDWIDTH = 38e9, 9e9
@@ -89,8 +89,10 @@ def _described(cuda: Cuda, ordinal: int) -> dict[str, Any]:
 @call
 async def reserve_memory(process: Process, device: int, size: int) -> dict[str, Any]:
     """Hold so many bytes of a device in all; says whether there was room, and who has the rest."""
-    cuda = _sessions[process].cuda
-    assert cuda is not None
+    session = _sessions.get(process)
+    if session is None or session.cuda is None:
+        raise GuestError("RuntimeError", "no device is open")
+    cuda = session.cuda
     granted, failure = True, None
     try:
         cuda.open(device)

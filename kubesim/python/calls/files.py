@@ -100,8 +100,8 @@ async def lseek(process: Process, fd: int, offset: int, whence: int) -> int:
     found = handle(process, fd)
     if not isinstance(found, OpenFile):
         raise FileError("ESPIPE")
-    base = (0, found.position, _size(found.node))[whence]
-    if base + offset < 0:
+    bases = (0, found.position, _size(found.node))
+    if whence not in range(3) or (base := bases[whence]) + offset < 0:
         raise FileError("EINVAL")
     found.position = base + offset
     return found.position

@@ -46,6 +46,8 @@ async def spawn(
     process: Process, argv: list[str], fds: dict[str, int], cwd: str | None, env: dict[str, str] | None, group: bool
 ) -> int:
     """Start a program with these descriptors; returns its number."""
+    if not argv:
+        raise FileError("EINVAL")
     known = process.env if env is None else env
     view = replace(process.view)
     if cwd is not None:
@@ -55,7 +57,8 @@ async def spawn(
         program = find(view, argv, known.get("PATH", DEFAULT_PATH))
     except StartError as error:
         raise FileError(_code(error), argv[0]) from error
-    handles = {int(number): _handle(process, fd) for number, fd in fds.items()}
+    kept = {int(number): fd for number, fd in fds.items() if int(number) != fd or fd in process.fds}
+    handles = {number: _handle(process, fd) for number, fd in kept.items()}
     child = process.child(program, env=known, fds=handles)
     child.view = view
     if group:
@@ -132,6 +135,8 @@ async def kill(process: Process, pid: int, number: int) -> None:
 @call
 async def handle_signal(process: Process, number: int, way: str) -> None:
     """Let a signal be handled by the program (``own``), be ignored, or have its usual effect."""
+    if number not in NAMES:
+        raise FileError("EINVAL")
     name = NAMES[number]
     if way == "own":
         process.handlers[name] = state(process).signal

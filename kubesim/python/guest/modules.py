@@ -41,6 +41,11 @@ def files_below(folder):
     return sorted(found)
 
 
+def name_of(path):
+    """Return the name of the module in a file."""
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
 STANDARD, OWN = files_below(LIBRARY.rstrip("/")), files_below(HERE)
 
 
@@ -48,14 +53,19 @@ class Kept:
     """Loads what was imported at build time."""
 
     def create_module(self, spec):
-        module = kept[spec.name]
+        module = kept.get(spec.name)
+        if module is None:
+            return None
         module.__loader__ = self
         if start and getattr(module, "__file__", None):
             module.__file__ = place(spec.name, module.__file__)
         return module
 
     def exec_module(self, module):
-        """Do nothing: the module has run."""
+        """Run what was not run at build time."""
+        name = module.__spec__.name
+        if name not in kept:
+            exec(self.get_code(name), vars(module))
 
     def get_source(self, name):
         path = path_of(name)
@@ -66,11 +76,13 @@ class Kept:
         return None if source is None else compile(source, f"{start['library']}/{path_of(name)}", "exec")
 
     def is_package(self, name):
-        return hasattr(kept[name], "__path__")
+        return hasattr(kept.get(name), "__path__")
 
 
 def path_of(name):
     """Return where a module's source is, below the standard library."""
+    if name in RUN_LATER:
+        return RUN_LATER[name]
     spec = specs.get(name)
     return spec.origin[len(LIBRARY) :] if spec and (spec.origin or "").startswith(LIBRARY) else None
 
@@ -81,6 +93,12 @@ def place(name, path):
 
 
 specs = {}
+RUN_LATER = {
+    name_of(each): each
+    for each in STANDARD
+    if each == "this.py" or each.endswith("/__main__.py") and each.partition("/")[0] not in UNWANTED
+}
+"""What does its work when it is imported, and where its source is."""
 LOADER = Kept()
 
 
@@ -101,6 +119,8 @@ class Finder:
                 is_package=hasattr(kept[name], "__path__"),
             )  # fmt: skip
         found = PathFinder.find_spec(name, path, target)
+        if found is None and name in RUN_LATER:
+            return ModuleSpec(name, LOADER, origin=f"{start['library']}/{RUN_LATER[name]}")
         if found is None and name in missing:
             raise ModuleNotFoundError(missing[name][0], name=missing[name][1])
         return found
@@ -124,7 +144,7 @@ def load():
 
     sysconfig._init_posix = lambda found: None
     names = {name_of(each) for each in STANDARD if each.partition("/")[0] in MANY and "/test" not in each}
-    for name in sorted(sys.stdlib_module_names - UNWANTED | names):
+    for name in sorted((sys.stdlib_module_names | names) - UNWANTED - {*RUN_LATER}):
         try:
             importlib.import_module(name)
         except ImportError as error:  # what has no WebAssembly build: a program hears the same
@@ -135,11 +155,6 @@ def load():
         libraries.add(name_of(each).partition(".")[0])
         importlib.import_module(name_of(each))
     sys.path.remove(HERE)
-
-
-def name_of(path):
-    """Return the name of the module in a file."""
-    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def keep(startup):

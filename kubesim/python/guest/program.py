@@ -50,20 +50,24 @@ def run(given):
     """Run a program; returns its exit status."""
     start.update(json.loads(given))
     begin()
-    status = finish(guarded(RUN[start["way"]]))
-    return status
+    status = guarded(RUN[start["way"]])
+    if start["inspect"] and start["way"] != "prompt":
+        status = guarded(prompt)
+    return finish(status)
 
 
 def begin():
     """Set up sys, os.environ and the standard streams as the image has them."""
     for name in modules.RUNNER:
         sys.modules.pop(name, None)
-    importlib.import_module("warnings")  # CPython has it from its start on; codeop looks it up
+    warnings = importlib.import_module("warnings")  # CPython has it from its start on; codeop looks it up
+    sys.warnoptions[:] = start["warnings"]
+    warnings._processoptions(start["warnings"])
     os.environ._data.clear()
     os.environ._data.update({os.fsencode(key): os.fsencode(value) for key, value in start["env"].items()})
     numbers = [int(each) for each in (start["version"].split(".") + ["0", "0"])[:3]]
     sys.argv, sys.executable = start["argv"], start["executable"]
-    sys.orig_argv = start["words"]
+    sys.orig_argv, sys._base_executable = start["words"], start["executable"]
     sys.version = f"{start['version']} {start['build']}"
     sys.version_info = VersionInfo(*numbers, "final", 0)
     sys.hexversion = numbers[0] << 24 | numbers[1] << 16 | numbers[2] << 8 | 0xF0
@@ -186,7 +190,7 @@ def finish(status):
 
 def execute(source, name):
     """Compile and run a source in ``__main__``."""
-    exec(compile(source, name, "exec"), vars(main))
+    exec(compile(source, name, "exec", optimize=start["optimize"]), vars(main))
 
 
 def run_command():
@@ -209,7 +213,7 @@ def run_file():
     path = os.path.join(os.getcwd(), sys.argv[0])
     if os.path.isdir(path):
         sys.path[0] = path
-        sys.exit(runpy.run_path(path, run_name="__main__") and 0)
+        return runpy._run_module_as_main("__main__", False)
     with io.open_code(path) as file:
         source = file.read()
     main.__file__ = path
@@ -261,7 +265,8 @@ def prompt():
     """An interactive session."""
     sys.ps1, sys.ps2 = ">>> ", "... "
     banner = BANNER.format(version=sys.version.replace("\n", ""))
-    Prompt(vars(main), "<stdin>").interact("" if start["quiet"] else banner, "")
+    silent = start["quiet"] or start["way"] != "prompt" or not start["terminals"][0]
+    Prompt(vars(main), "<stdin>").interact("" if silent else banner, "")
 
 
 RUN = {
