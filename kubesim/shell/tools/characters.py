@@ -45,15 +45,10 @@ async def cut(process: Process) -> int:
     delimiter = opts.get("d", "\t")
     if len(delimiter) != 1:
         await kit.usage(process, "the delimiter must be a single character")
-    status = 0
-    for name in opts.args or ["-"]:
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-            continue
+    async for _, handle in kit.inputs(process, opts):
         async for line in kit.texts(process, handle):
             await _cut_line(process, line, kind, chosen, delimiter, opts)
-    return status
+    return opts.status
 
 
 async def _cut_line(

@@ -59,16 +59,12 @@ async def checksum(process: Process) -> int:
     """Print or check digests; the program's name says which."""
     opts = await kit.options(process)
     kind = process.name.removesuffix("sum")
-    status = 0
-    for name in opts.args or ["-"]:
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-        elif "c" in opts:
-            status = await _check(process, kind, handle) or status
+    async for name, handle in kit.inputs(process, opts):
+        if "c" in opts:
+            opts.status = await _check(process, kind, handle) or opts.status
         else:
             await process.write(f"{await _digest(process, kind, handle)}  {name}\n")
-    return status
+    return opts.status
 
 
 async def _digest(process: Process, kind: str, handle: Handle) -> str:

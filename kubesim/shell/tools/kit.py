@@ -38,6 +38,8 @@ class Options:
 
     given: list[tuple[str, str]] = field(default_factory=list)
     args: list[str] = field(default_factory=list)
+    status: int = 0
+    """1 after an input that could not be opened."""
 
     def __contains__(self, flag: str) -> bool:
         return any(name == flag for name, _ in self.given)
@@ -217,6 +219,16 @@ async def opened(process: Process, name: str) -> Handle | None:
             await complain(process, name, error)
         return None
     return handle
+
+
+async def inputs(process: Process, opts: Options) -> AsyncIterator[tuple[str, Handle]]:
+    """Yield the files of the operands, standard input for none; ``opts.status`` tells of one that is missing."""
+    for name in opts.args or ["-"]:
+        handle = await opened(process, name)
+        if handle is None:
+            opts.status = 1
+        else:
+            yield name, handle
 
 
 async def _is_directory(process: Process, name: str) -> bool:

@@ -17,18 +17,15 @@ async def cat(process: Process) -> int:
     """Copy files to standard output, numbered or made visible on request."""
     opts = await kit.options(process)
     plain = not opts.given or all(flag in "u" for flag, _ in opts.given)
-    status, number = 0, 0
-    for name in opts.args or ["-"]:
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-        elif plain:
+    number = 0
+    async for _, handle in kit.inputs(process, opts):
+        if plain:
             while data := await process_read(process, handle):
                 await process.write(data)
                 await process.flush()
         else:
             number = await _decorated(process, handle, opts, number)
-    return status
+    return opts.status
 
 
 async def process_read(process: Process, handle: Handle) -> bytes:
@@ -77,19 +74,14 @@ async def head(process: Process) -> int:
     flag = "c" if "c" in opts else "n"
     word = opts.get(flag, "10")
     count = await _amount(process, word.lstrip("-"), flag)
-    status = 0
-    names = opts.args or ["-"]
-    for index, name in enumerate(names):
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-            continue
-        await _title(process, name, index, many=len(names) > 1, opts=opts)
+    gap = ""
+    async for name, handle in kit.inputs(process, opts):
+        gap = await _title(process, name, gap, opts)
         if word.startswith("-"):
             await _all_but(process, handle, count, flag)
         else:
             await _first(process, handle, count, flag)
-    return status
+    return opts.status
 
 
 async def _amount(process: Process, word: str, flag: str) -> int:
@@ -100,11 +92,11 @@ async def _amount(process: Process, word: str, flag: str) -> int:
     return count
 
 
-async def _title(process: Process, name: str, index: int, *, many: bool, opts: kit.Options) -> None:
-    if many and "q" not in opts or "v" in opts:
-        shown = "standard input" if name == "-" else name
-        newline = "\n" if index else ""
-        await process.write(f"{newline}==> {shown} <==\n")
+async def _title(process: Process, name: str, gap: str, opts: kit.Options) -> str:
+    """Write the name of one of several files after a ``gap``; returns the gap before the next."""
+    if len(opts.args) > 1 and "q" not in opts or "v" in opts:
+        await process.write(f"{gap}==> {'standard input' if name == '-' else name} <==\n")
+    return "\n"
 
 
 async def _first(process: Process, handle: Handle, count: int, flag: str) -> None:
@@ -137,21 +129,16 @@ async def tail(process: Process) -> int:
     flag = "c" if "c" in opts else "n"
     word = opts.get(flag, "10")
     count = await _amount(process, word.lstrip("+-"), flag)
-    status = 0
-    names = opts.args or ["-"]
+    gap = ""
     ends: list[tuple[str, int]] = []
-    for index, name in enumerate(names):
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-            continue
-        await _title(process, name, index, many=len(names) > 1, opts=opts)
+    async for name, handle in kit.inputs(process, opts):
+        gap = await _title(process, name, gap, opts)
         data = await kit.everything(process, handle)
         await process.write(_end(data, count, flag, start=word.startswith("+")))
         ends.append((name, len(data)))
     if opts.any("fF") and any(name != "-" for name, _ in ends):
-        await _follow(process, ends, float(opts.get("s") or FOLLOW_S), many=len(names) > 1)
-    return status
+        await _follow(process, ends, float(opts.get("s") or FOLLOW_S), many=len(opts.args) > 1)
+    return opts.status
 
 
 def _end(data: bytes, count: int, flag: str, *, start: bool) -> bytes:
@@ -188,19 +175,14 @@ async def wc(process: Process) -> int:
     opts = await kit.options(process)
     flags = [flag for flag in "lwmcL" if flag in opts] or ["l", "w", "c"]
     rows: list[tuple[dict[str, int], str]] = []
-    status = 0
-    for name in opts.args or ["-"]:
-        handle = await kit.opened(process, name)
-        if handle is None:
-            status = 1
-            continue
+    async for name, handle in kit.inputs(process, opts):
         rows.append((await _counted(process, handle), name if opts.args else ""))
     if len(opts.args) > 1:
         keys = rows[0][0] if rows else {}
         rows.append(({key: sum(row[key] for row, _ in rows) for key in keys}, "total"))
     for counts, name in rows:
         await process.write(_wc_line([counts[flag] for flag in flags], name, rows, single=not opts.args))
-    return status
+    return opts.status
 
 
 async def _counted(process: Process, handle: Handle) -> dict[str, int]:
