@@ -31,6 +31,8 @@ PRINTED = {
     "nn.Sequential(nn.Linear(2, 8), nn.ReLU())": (
         "Sequential(\n  (0): Linear(in_features=2, out_features=8, bias=True)\n  (1): ReLU()\n)"
     ),
+    "torch.softmax(torch.randn(1000, 1000) @ torch.randn(1000, 1000), dim=-1).sum(-1)[0].round()": "tensor(1.)",
+    "0.7 < nn.L1Loss()(torch.randn(100000), torch.zeros(100000)).item() < 1": "True",
     "torch.zeros(3) + torch.zeros(4)": (
         "RuntimeError: The size of tensor a (3) must match the size of tensor b (4) at non-singleton dimension 0"
     ),

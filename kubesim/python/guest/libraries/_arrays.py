@@ -68,12 +68,11 @@ def stored(values, dtype):
 class Buffer:
     """Memory that arrays share: its elements, or their statistics; ``draw`` tells the element at a place."""
 
-    __slots__ = ("claim", "data", "draw", "hit", "key", "mean", "size", "std", "version")
+    __slots__ = ("claim", "data", "draw", "hit", "key", "mean", "size", "std")
 
     def __init__(self, size, data=None, mean=0.0, std=0.0, draw=None):
         self.size, self.data, self.mean, self.std, self.draw = size, data, mean, std, draw
         self.claim = self.hit = None
-        self.version = 0
         self.key = 0 if data is not None else _device.generator.getrandbits(32)
 
     def at(self, place):

@@ -98,7 +98,8 @@ def _parts(node, g, retain):
         parts = node.back(g)
     else:
         work(g.device, 2 * node.flops, 0, half=g.itemsize == 2)
-        parts = [each._guess(each._shape, each._dtype, 0.0, 1e-3) if each._wants else None for each in node.parents]
+        spread = 1e-3 * state.course.noise(0.1)
+        parts = [each._guess(each._shape, each._dtype, 0.0, spread) if each._wants else None for each in node.parents]
     if not retain:
         node.back = None
     return parts

@@ -40,6 +40,13 @@ def matmul(a, b):
     return record(found, "Mm", (a, b), lambda g: [g @ second.transpose(-2, -1), first.transpose(-2, -1) @ g], flops)
 
 
+def softmax(x, dim=-1, dtype=None):
+    if not x._known():
+        return record(x._guess(x._shape, x._dtype, 1 / x._shape[dim], 1 / x._shape[dim]), "Softmax", (x,), None)
+    powers = (x - x.detach().max(dim, True)[0]).exp()
+    return powers / powers.sum(dim, True)
+
+
 def where(condition, x, y):
     x, y = (each if isinstance(each, Tensor) else condition._new((), "float32", [each]) for each in (x, y))
     return record(
@@ -112,8 +119,7 @@ def _generate():
     Tensor.sort = lambda self, dim=-1, descending=False: Pair(
         (self.gather(dim, at := self.argsort(dim, descending)), at)
     )
-    Tensor.softmax = lambda self, dim=-1: (self - self.detach().max(dim, True)[0]).exp()._share(dim)
-    Tensor._share = lambda self, dim: self / self.sum(dim, True)
+    Tensor.softmax = softmax
     Tensor.log_softmax = lambda self, dim=-1: self - self.logsumexp(dim, True)
     Tensor.multiply, Tensor.true_divide, Tensor.clip = Tensor.mul, Tensor.div, Tensor.clamp
     for name in ("uniform", "normal"):

@@ -91,7 +91,7 @@ def nll_loss(input, target, weight=None, reduction="mean"):
 
 def _pointwise(name, function):
     def loss(input, target, reduction="mean", **more):
-        if not input._known() or not target._known():
+        if not input._known() and not input._buffer.draw:
             mean, std = target._statistics()
             return estimated(input, (mean**2 + std**2) or 1.0 if name == "mse_loss" else 0.693, "values")
         return reduction_of(function(input, target), reduction)
