@@ -38,10 +38,10 @@ async def test_without_the_nodes_root_there_is_neither_driver_nor_runtime():
     async with world(1) as w:
         await w.create("pods", debugger())
         await w.tick(2)
-        assert (await inside(w, "sh", "-c", "ls /dev/nvidia0"))[0] == 1
+        assert (await inside(w, "sh", "-c", "ls /dev/nvidia0"))[0] == 2
         assert "read kernel buffer failed" in (await inside(w, "dmesg"))[2]
         assert (await inside(w, "chroot", "/nowhere"))[2] == (
-            "chroot: can't change root directory to '/nowhere': No such file or directory\n"
+            "chroot: cannot change root directory to '/nowhere': No such file or directory\n"
         )
 
 
