@@ -32,7 +32,9 @@ CLUSTER_PANELS = frozenset(OBSERVED)
 MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
 MIN_PREPARING_FACTOR, MAX_PREPARING_FACTOR = 5, 15
 """On the pause of a session that is prepared: all its panels change ten times a second, and nobody acts on them yet.
-Of many that are prepared at once, about ten a second are drawn in all; of one at whose pages nobody is, nothing."""
+Of many that are prepared at once, about ten a second are drawn in all."""
+BEFORE_START = (InterviewSession.State.PREPARING, InterviewSession.State.READY)
+"""While nobody is at the pages of such a session, nothing of it is drawn: ten may be prepared for a whole day."""
 SESSION_KEPT_S = 1.0
 """Panels of the cluster alone read of the session only whether it is quiet time. A change of that is told of, and
 found within a second at the latest; reading the session costs more than drawing a panel."""
@@ -144,11 +146,11 @@ class Screens:
             self.forget(min(self._known, key=lambda other: self._known[other].due_at))
         known = self._known.setdefault(session_id, _Known())
         known.due_at = self._steady() + self._pause_s
-        is_unseen = self._dirty[session_id] != EVERY_PANEL and self._is_prepared_unseen(known)
+        is_unseen = self._dirty[session_id] != EVERY_PANEL and self._is_unseen(known)
         session = known.session if is_unseen else self._read(known, session_id)
         if session is not None and session.state == InterviewSession.State.PREPARING:
             known.due_at += self._pause_s * (self._preparing_factor() - 1)
-            is_unseen = is_unseen or self._is_prepared_unseen(known)
+        is_unseen = is_unseen or self._is_unseen(known)
         with self._news:
             names = self._dirty.pop(session_id, set())
         if session is None:
@@ -160,13 +162,13 @@ class Screens:
         live_state = self._live_state(session, names if len(known.screens) == len(ROLES) else EVERY_PANEL)
         return sum(self._flush_screen(known, session, role, names, live_state) for role in ROLES)
 
-    def _is_prepared_unseen(self, known: _Known) -> bool:
-        """Whether the session was being prepared when it was read, and nobody is at its pages.
+    def _is_unseen(self, known: _Known) -> bool:
+        """Whether the session had not begun when it was read, and nobody is at its pages.
 
         Whatever changes its state marks every panel. Where Redis does not answer, somebody may be there.
         """
         session = known.session
-        if session is None or session.state != InterviewSession.State.PREPARING:
+        if session is None or session.state not in BEFORE_START:
             return False
         return presence.of(str(session.uuid), self._now()) == NOBODY
 

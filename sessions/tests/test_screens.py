@@ -166,11 +166,12 @@ def test_ten_that_are_prepared_at_once_are_drawn_once_a_second_each(publisher, t
     assert seq(live) > first
 
 
-def test_a_preparation_that_nobody_sees_is_drawn_once_somebody_comes_or_it_is_ready(
-    publisher, time, live, ada, django_assert_num_queries
+@pytest.mark.parametrize("state", ["preparing", "ready"])
+def test_what_nobody_sees_before_it_begins_is_drawn_once_somebody_comes_or_it_begins(
+    publisher, time, live, ada, django_assert_num_queries, state
 ):
-    other = InterviewSession.objects.create(owner=ada, candidate_name="Sam", minutes=60, state="preparing")
-    InterviewSession.objects.filter(pk=live.pk).update(state="preparing")
+    other = InterviewSession.objects.create(owner=ada, candidate_name="Sam", minutes=60, state=state)
+    InterviewSession.objects.filter(pk=live.pk).update(state=state)
     steady = Seconds()
     drawn = Screens(publisher, time, lambda session, names: None, steady=steady)
     drawn.mark(live.pk)
@@ -183,7 +184,7 @@ def test_a_preparation_that_nobody_sees_is_drawn_once_somebody_comes_or_it_is_re
     presence.seen(str(live.uuid), ada.pk, "tab", time())
     watch = AudienceWatch(drawn.mark)
     watch.look(time())
-    InterviewSession.objects.filter(pk=other.pk).update(state="ready")
+    InterviewSession.objects.filter(pk=other.pk).update(state="live")
     drawn.mark(other.pk)
     steady.at += screens.MIN_PREPARING_FACTOR * screens.MIN_PAUSE_S
     assert drawn.flush() == 4  # both roles of both
