@@ -32,11 +32,28 @@ class Loss:
 
 
 @dataclass(eq=False)
-class Job(Peer):
+class Meeting(Peer):
+    """A port at which so many ranks find each other."""
+
+    size: int
+    _gathered: dict[str, tuple[dict[int, Any], asyncio.Event]] = field(default_factory=dict, kw_only=True)
+
+    async def gather(self, name: str, rank: int, value: Any = None) -> list[Any]:
+        """Return the values of all ranks, in their order, once every rank has come to the gathering of this name."""
+        values, full = self._gathered.setdefault(name, ({}, asyncio.Event()))
+        values[rank] = value
+        if len(values) == self.size:
+            del self._gathered[name]
+            full.set()
+        await full.wait()
+        return [values[number] for number in sorted(values)]
+
+
+@dataclass(eq=False)
+class Job(Meeting):
     """A job while mpirun runs. ``output`` takes what a rank prints on descriptor 1 or 2."""
 
     family: int
-    size: int
     argv: list[str]
     env: Mapping[str, str]
     folder: str
@@ -60,7 +77,6 @@ class Job(Peer):
     over: asyncio.Event = field(default_factory=asyncio.Event)
     changed: Callable[[], None] = lambda: None
     """Called when a daemon has reported, and when the job is over."""
-    _gathered: dict[str, tuple[dict[int, Any], asyncio.Event]] = field(default_factory=dict)
 
     def report(self, number: int, process: Process) -> None:
         """Let a daemon say that it is there."""
@@ -100,16 +116,6 @@ class Job(Peer):
                 return argv
             rank -= count
         return self.argv
-
-    async def gather(self, name: str, rank: int, value: Any = None) -> list[Any]:
-        """Return the values of all ranks, in their order, once every rank has come to the gathering of this name."""
-        values, full = self._gathered.setdefault(name, ({}, asyncio.Event()))
-        values[rank] = value
-        if len(values) == self.size:
-            del self._gathered[name]
-            full.set()
-        await full.wait()
-        return [values[number] for number in sorted(values)]
 
 
 @dataclass(frozen=True, slots=True)

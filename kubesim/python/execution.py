@@ -17,14 +17,14 @@ from typing import Any
 
 from kubesim.clock import OUTSIDE
 from kubesim.python import build
-from kubesim.python.calls import clock, devices, files, network, processes
+from kubesim.python.calls import clock, collectives, devices, files, network, processes
 from kubesim.python.calls.registry import BLOCKING, HANDLERS, LINUX, GuestError, Over, State, arguments, state
 from kubesim.python.engine import Ended, Engine, engine
 from kubesim.shell.errors import BrokenPipe, FileError, NetworkError
 from kubesim.shell.machine import Process
 from kubesim.shell.signals import NUMBERS
 
-THEMES = (clock, devices, files, network, processes)
+THEMES = (clock, collectives, devices, files, network, processes)
 ENDLESS_S = 1.0
 """A program that has computed for so long without a call may do so for ever: nobody waits for it."""
 MAX_PAUSE_S = 0.1
@@ -84,6 +84,7 @@ class Execution:
             return over.status
         finally:
             devices.close(self.process)
+            collectives.leave(self.process)
             self._over = True
             self._rest()
             state(self.process).stop_timer()

@@ -15,7 +15,7 @@ from kubesim.kubelet import behaviours
 from kubesim.kubelet.images import pull
 from kubesim.tests.containers import cat, log, run, state
 from kubesim.tests.test_gpu_containers import PYTORCH, trainer
-from kubesim.tests.world import pod, world
+from kubesim.tests.world import container, pod, world
 
 TEXTS = [
     *yaml.safe_load((Path(kubelet.__file__).parent / "failures.yaml").read_text("utf-8")).values(),
@@ -157,3 +157,51 @@ async def test_mpirun_runs_a_written_script_with_its_own_variables():
     async with world(count=1) as w:
         command = ("mpirun", "--allow-run-as-root", "-np", "2", "--oversubscribe", "python", "/job/job.py")
         assert sorted((await launched(w, command, script)).splitlines()) == ["0 2", "1 2"]
+
+
+REDUCE = """
+import os
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+mine = torch.tensor([float(dist.get_rank() + 1), 2.0])
+dist.all_reduce(mine)
+parts = [torch.zeros(1) for _ in range(dist.get_world_size())]
+dist.all_gather(parts, torch.tensor([10.0 * dist.get_rank()]))
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 1))
+model(torch.ones(1, 2) * (dist.get_rank() + 1)).sum().backward()
+grad = model.module.weight.grad.tolist()
+dist.barrier()
+os.write(1, f"{mine.tolist()} {[part.item() for part in parts]} {grad}\\n".encode())
+assert dist.get_rank() == 0, "not the first"
+"""
+
+
+async def test_ranks_exchange_what_they_have():
+    async with world(count=1) as w:
+        shown = await launched(w, ("torchrun", "--nproc_per_node=2", "/job/job.py"), REDUCE)
+        assert shown.count("[3.0, 4.0] [0.0, 10.0] [[1.5, 1.5]]\n") == 2
+        assert "[rank1]: AssertionError: not the first" in shown
+
+
+async def test_ranks_of_several_pods_find_each_other_and_time_out_where_they_cannot():
+    async with world(count=2) as w:
+        await w.create("configmaps", {"metadata": {"name": "job"}, "data": {"job.py": REDUCE}})
+        await w.create(
+            "services", {"metadata": {"name": "job"}, "spec": {"clusterIP": "None", "selector": {"job": "a"}}}
+        )
+        for number, master in ((0, "job-0.job"), (1, "job-0.job"), (2, "nowhere")):
+            values = {"MASTER_ADDR": master, "MASTER_PORT": "29500", "WORLD_SIZE": "2", "RANK": str(min(number, 1))}
+            env = [{"name": key, "value": value} for key, value in values.items()]
+            mounts = [{"name": "job", "mountPath": "/job"}]
+            main = container(PYTORCH, "python", "/job/job.py", env=env, volumeMounts=mounts)
+            made = pod(f"job-{number}", main, hostname=f"job-{number}", subdomain="job", restartPolicy="Never",
+                       volumes=[{"name": "job", "configMap": {"name": "job"}}])  # fmt: skip
+            made["metadata"]["labels"] = {"job": "a"}
+            await w.create("pods", made)
+        await w.tick(30)
+        assert "[3.0, 4.0] [0.0, 10.0]" in log(w, "job-0")
+        assert log(w, "job-2") == ""
+        await w.tick(600)
+        assert "DistNetworkError: The client socket has timed out after 600" in log(w, "job-2").splitlines()[-1]

@@ -56,7 +56,7 @@ class _Launch:
         self.call = call
         family = zlib.crc32(f"{process.machine.hostname}/{process.pid}/{process.started}".encode()) % 65536
         env, folder = call.environment(process.env), call.given.get("wdir", process.cwd)
-        self.job = Job(family, 0, call.argv, env, folder, self._print, chosen_folder="wdir" in call.given)
+        self.job = Job(0, family, call.argv, env, folder, self._print, chosen_folder="wdir" in call.given)
         self.job.programs = call.programs
         self.port = FIRST_PORT + family % PORTS
         self.uri = f"{family << 16}.0;tcp://{process.machine.address}:{self.port}"

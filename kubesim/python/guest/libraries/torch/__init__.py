@@ -1,7 +1,9 @@
 """PyTorch: tensors with gradients, on the devices that the driver gives the container."""
 
+import bisect
 import builtins
 import contextlib
+import itertools
 import math
 import pickle
 
@@ -161,16 +163,26 @@ def einsum(equation, *operands):
     return as_tensor(numpy.einsum(equation, *[each.detach().cpu().numpy() for each in operands]))
 
 
-def tril(x, diagonal=0):
+def _band(x, wanted):
     rows, columns = x._shape[-2:]
-    return x * tensor(
-        [[builtins.float(column - row <= diagonal) for column in range(columns)] for row in range(rows)],
-        device=x.device,
-    )
+    inside = [[wanted(column - row) for column in range(columns)] for row in range(rows)]
+    return where(tensor(inside, device=x.device), x, 0.0)
 
 
-from_numpy, outer = as_tensor, lambda a, b: a.unsqueeze(1) * b.unsqueeze(0)
-triu = lambda x, diagonal=0: x - tril(x, diagonal - 1)
+def multinomial(input, num_samples, replacement=False, **more):
+    rows, found = input.reshape(-1, input._shape[-1]), []
+    for row in range(rows.size(0)):
+        weights = list(rows[row]._flat())
+        for _ in range(num_samples):
+            sums = list(itertools.accumulate(weights))
+            at = bisect.bisect(sums, rand(1).item() * sums[-1], hi=len(sums) - 1)
+            found.append(at)
+            weights[at] *= replacement
+    return tensor(found, dtype=long, device=input.device).reshape(*input._shape[:-1], num_samples)
+
+
+tril = lambda x, diagonal=0: _band(x, lambda distance: distance <= diagonal)
+triu = lambda x, diagonal=0: _band(x, lambda distance: distance >= diagonal)
 bernoulli = lambda p: (rand_like(p) < p).to(p.dtype)
 equal = lambda a, b: a._shape == b._shape and builtins.bool((a == b).all())
 allclose = lambda a, b, rtol=1e-5, atol=1e-8: builtins.bool(((a - b).abs() <= b.abs() * rtol + atol).all())

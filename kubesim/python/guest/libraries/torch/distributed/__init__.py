@@ -1,9 +1,14 @@
 """torch.distributed. A rank meets the others through the environment that torchrun gives it."""
 
+import contextlib
+import io
 import os
+import sys
+import time
 import types
 
 import _device
+from machine import ask
 
 from torch import nn
 from torch._ops import module
@@ -13,8 +18,13 @@ VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LINK = 250e9
 """Bytes per second among the GPUs of a machine."""
 ReduceOp = types.SimpleNamespace(SUM="SUM", AVG="AVG", PRODUCT="PRODUCT", MIN="MIN", MAX="MAX")
-state = types.SimpleNamespace(rank=0, size=1, backend=None)
-DistBackendError = type("DistBackendError", (RuntimeError,), {"__module__": "torch.distributed"})
+MAX_EXCHANGED, TIMEOUT_S = 1 << 14, 600.0
+"""Elements of a tensor that are exchanged one by one; of a larger one each rank's are taken to be alike."""
+state = types.SimpleNamespace(rank=0, size=1, backend=None, count=0)
+DistError = type("DistError", (RuntimeError,), {"__module__": "torch.distributed"})
+DistBackendError, DistNetworkError = (
+    type(name, (DistError,), {"__module__": "torch.distributed"}) for name in ("DistBackendError", "DistNetworkError")
+)
 is_available = is_nccl_available = is_gloo_available = lambda: True
 is_mpi_available, is_initialized = lambda: False, lambda: state.backend is not None
 is_torchelastic_launched = lambda: "TORCHELASTIC_RUN_ID" in os.environ
@@ -42,45 +52,84 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
     state.rank = rank if rank >= 0 else int(os.environ["RANK"])
     state.size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
-    state.backend = backend or ("nccl" if gpus else "gloo")
+    host, port, wait = (
+        os.environ.get("MASTER_ADDR", "localhost"),
+        int(os.environ.get("MASTER_PORT", "29500")),
+        timeout,
+    )
+    if (init_method or "").startswith("tcp://"):
+        host, _, port = init_method[6:].rpartition(":")
+    until = time.time() + (wait.total_seconds() if wait else TIMEOUT_S)
+    ask("join_group", rank=state.rank, size=state.size, host=host, port=int(port), until=until)
+    state.backend, before = backend or ("nccl" if gpus else "gloo"), sys.excepthook
+
+    def hook(*error):
+        """Put the rank before each line of a traceback."""
+        sys.stderr, stream = io.StringIO(), sys.stderr
+        before(*error)
+        lines, sys.stderr = sys.stderr.getvalue().splitlines(), stream
+        sys.stderr.write("".join(f"[rank{state.rank}]: {line}\n" for line in lines))
+
+    sys.excepthook = hook
 
 
 def destroy_process_group(group=None):
     _checked().backend = None
+    ask("leave_group")
 
 
 get_rank, get_world_size = lambda group=None: _checked().rank, lambda group=None: _checked().size
 get_backend, new_group = lambda group=None: _checked().backend, lambda *args, **more: None
-barrier = lambda *args, **more: _checked() and None
+barrier = lambda *args, **more: _met(None) and None
 
 
-def _exchange(size, where):
-    """Let bytes go around the ring of ranks."""
-    count = _checked().size
-    seconds = 2 * (count - 1) / count * size / (LINK if where.type == "cuda" else 2e9) + 25e-6 * (count - 1)
-    gpu = gpu_of(where)
+def _met(value):
+    """Return what all ranks have brought, once they have come."""
+    _checked().count += 1
+    return ask("exchange", name=str(state.count), value=value)
+
+
+def _gathered(tensor, where=None):
+    """Let a tensor's bytes go around the ring of ranks; returns the elements of each rank's."""
+    count, size = _checked().size, tensor.nbytes
+    seconds = 2 * (count - 1) / count * size / (LINK if tensor.is_cuda else 2e9) + 25e-6 * (count - 1)
+    gpu = gpu_of(tensor.device)
     if gpu:
         _device.session.work(gpu, 0, seconds * gpu.about["bandwidth"] * _device.TRAFFIC)
     else:
         _device.session.spend(seconds, 0.3)
+    if not tensor._known() or tensor.numel() > MAX_EXCHANGED:
+        return None
+    rows = _met([float(value) for value in tensor.detach()._flat()])
+    return [tensor._new(tensor._shape, tensor._dtype, row) for row in rows]
+
+
+def _combined(tensors, op):
+    found = tensors[0]
+    for each in tensors[1:]:
+        pair = {"PRODUCT": found.__mul__, "MAX": found.maximum, "MIN": found.minimum}
+        found = pair.get(op, found.__add__)(each)
+    return found / len(tensors) if op == "AVG" else found
 
 
 def all_reduce(tensor, op="SUM", group=None, async_op=False):
-    """Exchange; the other ranks' values are taken to be like this one's."""
-    _exchange(tensor.nbytes, tensor.device)
-    if op == "SUM" and state.size > 1:
-        tensor.detach().mul_(state.size)
+    rows = _gathered(tensor)
+    tensor.detach().copy_(_combined(rows, op) if rows else tensor * (state.size if op == "SUM" else 1))
     return types.SimpleNamespace(wait=lambda: True) if async_op else None
 
 
 def broadcast(tensor, src=0, group=None, async_op=False):
-    _exchange(tensor.nbytes / 2, tensor.device)
+    if rows := _gathered(tensor):
+        tensor.detach().copy_(rows[src])
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
-    _exchange(tensor.nbytes * state.size, tensor.device)
-    for each in tensor_list:
-        each.detach().copy_(tensor)
+    for each, row in zip(tensor_list, _gathered(tensor) or [tensor] * state.size, strict=True):
+        each.detach().copy_(row)
+
+
+def all_gather_object(object_list, obj, group=None):
+    object_list[:] = _met(obj)
 
 
 class DistributedDataParallel(nn.Module):
@@ -88,15 +137,24 @@ class DistributedDataParallel(nn.Module):
         _checked()
         super().__init__()
         self.module = module
-        parameters = list(module.parameters())
-        size = sum(each.nbytes for each in parameters)
-        if parameters:
-            parameters[0].register_hook(lambda grad: _exchange(size * 0.35, grad.device))
+        for each in module.parameters():
+            broadcast(each)
+            each.register_hook(self.average)
 
+    def average(self, grad):
+        rows = _gathered(grad) if state.size > 1 and self.syncs else None
+        return _combined(rows, "AVG") if rows else grad
+
+    syncs = True
     forward = lambda self, *args, **more: self.module(*args, **more)
 
+    @contextlib.contextmanager
     def no_sync(self):
-        return nn.set_grad(True)
+        self.syncs = False
+        try:
+            yield
+        finally:
+            self.syncs = True
 
 
 nn.parallel = module(

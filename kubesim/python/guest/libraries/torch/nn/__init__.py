@@ -383,6 +383,58 @@ class TransformerEncoder(Module):
         return self.norm(src)
 
 
+class Transformer(Module):
+    """The original model, of which scripts use the mask."""
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+        return torch.triu(torch.full((sz, sz), -math.inf, device=device, dtype=dtype), 1)
+
+
+class GRU(Module):
+    gates = 3
+
+    def __init__(self, input_size, hidden_size, num_layers=1, batch_first=False, **more):
+        super().__init__()
+        self.hidden_size, self.num_layers, self.batch_first = hidden_size, num_layers, batch_first
+        for layer in range(num_layers):
+            for name, size in (("ih", hidden_size if layer else input_size), ("hh", hidden_size)):
+                for kind, rest in (("weight", (size,)), ("bias", ())):
+                    made = _uniform((self.gates * hidden_size, *rest), hidden_size**-0.5, None, None)
+                    setattr(self, f"{kind}_{name}_l{layer}", made)
+
+    def forward(self, x, hidden=None):
+        x = x.transpose(0, 1) if self.batch_first else x
+        zeros, last = torch.zeros(x.size(1), self.hidden_size, device=x.device, dtype=x.dtype), []
+        for layer in range(self.num_layers):
+            own = [getattr(self, f"{kind}_{name}_l{layer}") for name in ("ih", "hh") for kind in ("weight", "bias")]
+            state, outs = (zeros, zeros) if hidden is None else self.split(hidden, layer), []
+            for at in range(x.size(0)):
+                state = self.step(F.linear(x[at], *own[:2]), F.linear(state[0], *own[2:]), *state)
+                outs.append(state[0])
+            x, last = torch.stack(outs), [*last, state]
+        whole = [torch.stack(each) for each in zip(*last, strict=True)]
+        return x.transpose(0, 1) if self.batch_first else x, whole[0] if self.gates == 3 else tuple(whole)
+
+    split = lambda self, hidden, layer: (hidden[layer], hidden[layer])
+
+    def step(self, given, before, h, unused):
+        (r, z, n), (s, y, m) = given.chunk(3, -1), before.chunk(3, -1)
+        z = (z + y).sigmoid()
+        h = (1 - z) * (n + (r + s).sigmoid() * m).tanh() + z * h
+        return h, h
+
+
+class LSTM(GRU):
+    gates = 4
+    split = lambda self, hidden, layer: (hidden[0][layer], hidden[1][layer])
+
+    def step(self, given, before, h, c):
+        i, f, g, o = (given + before).chunk(4, -1)
+        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
+        return o.sigmoid() * c.tanh(), c
+
+
 _changed = lambda change: lambda x, *args, **more: x.detach()._become(change(x.detach(), *args, **more)) is None or x
 
 
