@@ -246,3 +246,39 @@ for host in ("127.0.0.1", "0.0.0.0", "localhost"):
     reached = await says(w, source)
     server.close()
     assert (reached, met) == (["ConnectionRefusedError(111, 'Connection refused')"] * 3, [])
+
+
+async def test_asyncio_serves_and_asks_in_the_pods_network(w):
+    source = """
+import asyncio
+async def answer(reader, writer):
+    while line := await reader.readline():
+        await asyncio.sleep(1)
+        writer.write(line.upper())
+    writer.close()
+async def main():
+    async with await asyncio.start_server(answer, "0.0.0.0", 9000) as server:
+        await server.serve_forever()
+asyncio.run(main())
+"""
+    address = await started(w, source)
+    source = """
+import asyncio
+async def ask(word):
+    reader, writer = await asyncio.open_connection("ADDRESS", 9000)
+    writer.write(word)
+    writer.write_eof()
+    return await reader.read()
+async def main():
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    print(await asyncio.gather(*(ask(b"%d: a\\n" % i) for i in range(5))))
+    print(loop.time() - begun < 5, (await loop.getaddrinfo("localhost", 80))[0][4])
+    try:
+        await asyncio.open_connection("ADDRESS", 9001)
+    except OSError as error:
+        print(error.errno)
+asyncio.run(main())
+"""
+    lines = await says(w, source, address)
+    assert lines == [str([b"%d: A\n" % i for i in range(5)]), "True ('127.0.0.1', 80)", "111"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,8 @@ FOLDER = Path(__file__).parent / "python"
 RUNNER = FOLDER / "on_the_host.py"
 VERSION = ".".join(map(str, sys.version_info[:3]))
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+EVERY = 1 if "TORTURE_ROUNDS" in os.environ else 3
+"""`make test` runs every third program, `make torture` all of them."""
 THEMES = ("strings", "files", "exceptions", "objects", "processes")
 WORDS = yaml.safe_load((FOLDER / "differences.yaml").read_text("utf-8"))
 PLACE = r"(?:<frozen |[^\"\n]*/(?:python3\.|on_the_host))[^\"\n]*"
@@ -70,10 +73,10 @@ def told(result):
     return result if VERSION.startswith("3.11.") else [result[0], result[2]]
 
 
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("theme", [pytest.param(theme, id=f"{theme}, one of {EVERY}") for theme in THEMES])
 async def test_programs_print_what_cpython_prints_on_the_host(theme):
-    made, different = shell_world.machine("toolbox"), []
-    for source, expected in zip(programs(theme), on_the_host(programs(theme)), strict=True):
+    made, different, sources = shell_world.machine("toolbox"), [], programs(theme)[::EVERY]
+    for source, expected in zip(sources, on_the_host(sources), strict=True):
         if told(got := await ran(made, ["-c", source])) != told(expected):
             different.append((source, expected, got))
     assert different == []
@@ -82,7 +85,7 @@ async def test_programs_print_what_cpython_prints_on_the_host(theme):
 async def test_sessions_at_the_prompt_print_what_cpython_prints_on_the_host(tmp_path):
     made, different = shell_world.machine("toolbox"), []
     words = [sys.executable, "-I", "-q", "-i"]
-    for at, session in enumerate(programs("prompt")):
+    for at, session in enumerate(programs("prompt")[::EVERY]):
         place = tmp_path / str(at)
         place.mkdir()
         host = subprocess.run(
