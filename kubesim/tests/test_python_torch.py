@@ -156,6 +156,18 @@ async def test_tensors_take_the_devices_memory_and_too_large_a_one_does_not_fit(
     )
 
 
+async def test_a_graph_gives_its_memory_back_when_gradients_have_gone_back(trained):
+    text = """
+import torch
+x = torch.ones(1 << 24, device="cuda", requires_grad=True)
+loss = (x.exp() * x.sin()).mean()
+before = torch.cuda.memory_allocated()
+loss.backward()
+print(before >> 26, torch.cuda.memory_allocated() >> 26, torch.cuda.max_memory_allocated() >> 26 > before >> 26)
+"""
+    assert await python(trained, text) == (0, "4 2 True\n")
+
+
 async def test_a_busy_program_is_seen_by_nvidia_smi_and_ends_when_its_gpu_fails(trained):
     busy = asyncio.ensure_future(run(trained, "train", "python3", "-c", BUSY))
     used = 0

@@ -72,7 +72,8 @@ def backward(root, gradient, retain=False):
             stack += [(each, False) for each in (tensor._node.parents if tensor._node else ()) if each._wants]
     gradients = {id(root): gradient}
     with set_grad(False):
-        for tensor in reversed(order):
+        while order:
+            tensor = order.pop()
             g = gradients.pop(id(tensor))
             for hook in tensor.hooks:
                 changed = hook(g)
@@ -101,5 +102,5 @@ def _parts(node, g, retain):
         spread = 1e-3 * state.course.noise(0.1)
         parts = [each._guess(each._shape, each._dtype, 0.0, spread) if each._wants else None for each in node.parents]
     if not retain:
-        node.back = None
+        node.back, node.parents = None, ()
     return parts
