@@ -31,6 +31,7 @@ VALUES = {
     float: [0.0, -1.0, 1e18],
     str: ["", "x", "/", "/tmp/w", "../../../../etc/passwd", "/dev/null", "\0", "\ud800", "x" * 300, "ü/" * 50],
     bool: [True, False],
+    object: [None, 1, "x", [[1]], {"x": None}],
 }
 
 

@@ -21,8 +21,9 @@ _hosted: WeakKeyDictionary[Process, tuple[int, Meeting]] = WeakKeyDictionary()
 async def join_group(process: Process, rank: int, size: int, host: str, port: int, until: float) -> None:
     """Meet the other ranks at the port of the master, which the first one opens."""
     if rank == 0 and process not in _hosted:
-        _hosted[process] = port, Meeting(size)
-        network(process).listen(*_hosted[process])
+        hosted = port, Meeting(size)
+        network(process).listen(*hosted)
+        _hosted[process] = hosted
     while process not in _places:
         try:
             found = await network(process).find(host, port)
@@ -41,6 +42,8 @@ async def join_group(process: Process, rank: int, size: int, host: str, port: in
 @blocking
 async def exchange(process: Process, name: str, value: object) -> list[Any]:
     """Return the values of all ranks, once all have come to the exchange of this name."""
+    if process not in _places:
+        raise GuestError("RuntimeError", "Default process group has not been initialized")
     meeting, rank = _places[process]
     return await meeting.gather(name, rank, value)
 
