@@ -205,3 +205,64 @@ async def test_ranks_of_several_pods_find_each_other_and_time_out_where_they_can
         assert log(w, "job-2") == ""
         await w.tick(600)
         assert "DistNetworkError: The client socket has timed out after 600" in log(w, "job-2").splitlines()[-1]
+
+
+FILLS_HOST = "held = []\nwhile True:\n    held.append(bytearray(32 << 20))\n"
+FILLS_GPU = (
+    "import torch\nprint('begin', flush=True)\n"
+    "kept = [torch.empty(8 << 30, dtype=torch.uint8, device='cuda') for _ in range(20)]\n"
+)
+
+
+@pytest.mark.parametrize(("script", "code", "reason"), [(FILLS_HOST, 137, "OOMKilled"), (FILLS_GPU, 1, "Error")])
+async def test_too_much_memory_ends_a_script_as_the_kernel_or_as_cuda_does(script, code, reason):
+    async with world(count=1) as w:
+        await w.create("configmaps", {"metadata": {"name": "job"}, "data": {"job.py": script}})
+        limits = {"limits": {"nvidia.com/gpu": "1", "memory": "200Mi"}}
+        mounts = [{"name": "job", "mountPath": "/job"}]
+        main = container(PYTORCH, "python", "/job/job.py", resources=limits, volumeMounts=mounts)
+        volumes = [{"name": "job", "configMap": {"name": "job"}}]
+        await w.create("pods", pod("train", main, volumes=volumes, restartPolicy="Never"))
+        await w.tick(30)
+        ended = state(await w.pod("train"))["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (code, reason)
+        text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of"
+        assert (text in log(w, "train")) == (reason == "Error")
+
+
+COUNTS = """
+import os
+import torch
+
+path = "/data/model.pt"
+state = torch.load(path, weights_only=True) if os.path.exists(path) else {"step": 0, "weight": torch.zeros(3)}
+state["step"], state["weight"] = state["step"] + 1, state["weight"] + 0.5
+torch.save(state, path)
+print(state["step"], state["weight"].tolist(), flush=True)
+raise SystemExit(state["step"] < 3)
+"""
+
+
+async def test_checkpoints_on_a_volume_survive_restarts():
+    async with world(count=1) as w:
+        await w.create("configmaps", {"metadata": {"name": "job"}, "data": {"job.py": COUNTS}})
+        mounts = [{"name": "job", "mountPath": "/job"}, {"name": "data", "mountPath": "/data"}]
+        volumes = [{"name": "job", "configMap": {"name": "job"}}, {"name": "data", "emptyDir": {}}]
+        main = container(PYTORCH, "python", "/job/job.py", volumeMounts=mounts)
+        await w.create("pods", pod("train", main, volumes=volumes, restartPolicy="OnFailure"))
+        await w.tick(60)
+        assert log(w, "train") == "3 [1.5, 1.5, 1.5]\n"
+        assert log(w, "train", previous=True) == "2 [1.0, 1.0, 1.0]\n"
+        assert state(await w.pod("train"))["restartCount"] == 2
+
+
+async def test_workers_of_a_loader_run_inline():
+    script = (
+        "import os, torch\nfrom torch.utils.data import DataLoader\n"
+        "class Squares(torch.utils.data.Dataset):\n"
+        "    __len__ = lambda self: 6\n    __getitem__ = lambda self, at: (at * at, os.getpid())\n"
+        "loader = DataLoader(Squares(), batch_size=4, num_workers=2)\n"
+        "print([values.tolist() for values, _ in loader], {pid for _, pids in loader for pid in pids.tolist()})\n"
+    )
+    async with world(count=1) as w:
+        assert await launched(w, ("python", "/job/job.py"), script) == "[[0, 1, 4, 9], [16, 25]] {1}\n"
