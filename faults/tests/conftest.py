@@ -11,8 +11,12 @@ from django.test import override_settings
 from faults import selectors, services
 from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
 from faults.services import ensure_practice_cluster
+from faults.tests.variants import PACKS
 
 NAMESPACES = {"workloads": "ml-training"}
+SLUG = "architecture-mismatch"
+FIRST_PACK = next(pack for pack in PACKS if pack.slug == SLUG)
+"""The first of the catalogue. Clusters have its images, as those of sessions do: nothing is pulled."""
 
 
 def deadline():
@@ -22,7 +26,7 @@ def deadline():
 @pytest.fixture
 def cluster(practice, db):
     """A fresh practice cluster, dropped at the end."""
-    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline())
+    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=[FIRST_PACK])
     yield cluster
     services.release_cluster(cluster=cluster)
 
@@ -48,7 +52,8 @@ def standing(practice_host, django_db_setup, django_db_blocker):
     """
     with override_settings(**practice_host.settings):
         with django_db_blocker.unblock():
-            made = ensure_practice_cluster(name=f"s-{uuid.uuid4().hex[:10]}", deadline=deadline())
+            name = f"s-{uuid.uuid4().hex[:10]}"
+            made = ensure_practice_cluster(name=name, deadline=deadline(), packs=[FIRST_PACK])
             run = services.plan_environment_run(cluster=made, namespaces=NAMESPACES, deadline=deadline())
             run = services.inject_run(run_id=run.pk, holder="test")
         yield run
@@ -63,7 +68,7 @@ def standing_fault(standing, practice_host, django_db_blocker):
     """An active fault in the standing environment."""
     with override_settings(**practice_host.settings):
         with django_db_blocker.unblock():
-            version = next(v for v in services.seed_catalog() if v.scenario.slug == "architecture-mismatch")
+            version = next(v for v in services.seed_catalog() if v.scenario.slug == SLUG)
             values = {"cluster": standing.cluster, "scenario_version": version, "namespaces": NAMESPACES}
             run = services.plan_fault_run(**values, parameters={}, seed=1, deadline=deadline())
             services.inject_run(run_id=run.pk, holder="test")
@@ -77,7 +82,7 @@ def standing_fault(standing, practice_host, django_db_blocker):
 @pytest.fixture
 def version(db):
     """The first scenario of the catalogue."""
-    return next(v for v in services.seed_catalog() if v.scenario.slug == "architecture-mismatch")
+    return next(v for v in services.seed_catalog() if v.scenario.slug == SLUG)
 
 
 @pytest.fixture

@@ -218,11 +218,11 @@ def test_a_session_whose_cluster_has_no_kubeconfig_yet_is_left_alone(observer, l
 
 
 @pytest.fixture
-def broken(draft, ada, practice, monkeypatch):
+def broken(draft, ada, practice, first_pack, monkeypatch):
     """A live session whose fault is really there."""
     deadline = datetime.now(UTC) + timedelta(hours=1)
     name = f"o-{uuid.uuid4().hex[:10]}"
-    cluster = fault_services.ensure_practice_cluster(name=name, deadline=deadline)
+    cluster = fault_services.ensure_practice_cluster(name=name, deadline=deadline, packs=[first_pack])
     names = {"workloads": "ml-training"}
     environment = fault_services.plan_environment_run(cluster=cluster, namespaces=names, deadline=deadline)
     fault_services.inject_run(run_id=environment.pk, holder="test")
