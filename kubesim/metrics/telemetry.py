@@ -23,8 +23,8 @@ from kubesim.network.fabric import REASONS, Fabric, Server
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import NetworkError
 
-REFRESH_S = 1.0
-"""Changes of the cluster are gathered this long before targets are looked for again."""
+REFRESH_S = 5.0
+"""Changes of the cluster are gathered this long before targets are looked for again, as discovery/manager.go does."""
 FORGET_S = 24 * 3600.0
 RESOURCES = {
     "Pod": "pods",

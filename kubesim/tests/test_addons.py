@@ -10,6 +10,7 @@ import pytest
 
 from kubesim import clusterfile
 from kubesim.located import FileError
+from kubesim.metrics.monitor import Monitor
 from kubesim.network.fabric import HttpServer, Request
 from kubesim.shell.machine import Stdio
 from kubesim.tests.containers import Sink
@@ -102,6 +103,17 @@ async def test_an_xid_reaches_the_metrics_and_the_alerts(monitored):
     await monitored.tick(30)
     assert [value for _, value in await ask(monitored, "DCGM_FI_DEV_XID_ERRORS > 0")] == [48]
     assert await ask(monitored, 'kube_pod_container_status_restarts_total{pod="train"}')
+
+
+async def test_a_cluster_that_changes_each_second_is_searched_for_targets_every_five(monitored, monkeypatch):
+    looks, find = [], Monitor.find
+    monkeypatch.setattr(Monitor, "find", lambda self: looks.append(self) or find(self))
+    for number in range(20):
+        await monitored.create("pods", pod(f"other-{number}"))
+        await monitored.tick(1)
+    assert 2 <= len(looks) <= 4
+    await monitored.tick(5)
+    assert len(looks) <= 5
 
 
 async def test_a_cluster_without_addons_follows_nothing():
