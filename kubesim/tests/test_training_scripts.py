@@ -266,3 +266,24 @@ async def test_workers_of_a_loader_run_inline():
     )
     async with world(count=1) as w:
         assert await launched(w, ("python", "/job/job.py"), script) == "[[0, 1, 4, 9], [16, 25]] {1}\n"
+
+
+STEP = re.compile(r"INFO:root:step 100 loss (\d\.\d{4}) lr 3.00e-04 ([\d.]+) samples/s")
+EDITED = SCRIPT.replace("Starting", "Begin").replace("step += 1", "step += 1 + 20019 * 90 * (step > 100)")
+
+
+@pytest.mark.parametrize("text", [SCRIPT, EDITED], ids=["unchanged", "edited"])
+async def test_an_edited_copy_trains_as_fast_as_the_script_of_the_image(text):
+    async with world(count=1) as w:
+        await w.create("configmaps", {"metadata": {"name": "job"}, "data": {"train.py": text}})
+        mounts, volumes = [{"name": "job", "mountPath": "/job"}], [{"name": "job", "configMap": {"name": "job"}}]
+        main = trainer(1, command=("python", "-u", "/job/train.py"), volumeMounts=mounts)
+        await w.create("pods", pod("train", main, volumes=volumes))
+        await w.tick(3)
+        async with asyncio.timeout(60):  # the program's thread computes beside the clock
+            while not (found := STEP.search(log(w, "train"))):
+                await w.tick(0.2)
+                await asyncio.sleep(0.005)
+        assert ("INFO:root:Begin training" in log(w, "train")) == (text == EDITED)
+        assert 1 < float(found[1]) < 7
+        assert float(found[2]) == pytest.approx(2507, rel=0.06)
