@@ -30,9 +30,9 @@ async def outgrow(process: Process) -> None:
 
 
 @call
-async def usage(process: Process) -> list[float]:
-    """Return the seconds that the program has computed, and the bytes that it holds."""
-    return [state(process).computed(), process.kept]
+async def cpu_time(process: Process) -> float:
+    """Return the seconds that the program has computed."""
+    return state(process).computed()
 
 
 @call

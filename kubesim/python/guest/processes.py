@@ -223,7 +223,7 @@ def since_boot():
 
 
 def computed():
-    return ask("usage")[0]
+    return ask("cpu_time")
 
 
 CLOCKS = (
