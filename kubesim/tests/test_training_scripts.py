@@ -152,6 +152,16 @@ async def test_torchrun_starts_a_failed_group_again_as_often_as_it_is_told():
         assert "exitcode  : 3" in shown
 
 
+async def test_an_edited_copy_meets_the_other_ranks_of_mpirun():
+    script = SCRIPT.replace('logging.info("Starting training")', 'logging.info("met as %d", rank)\n    return')
+    async with world(count=1) as w:
+        command = ("mpirun", "--allow-run-as-root", "-np", "2", "--oversubscribe", "-x", "MASTER_ADDR=localhost")
+        shown = await launched(w, (*command, "-x", "MASTER_PORT=29500", "python", "/job/job.py"), script)
+        assert "world size 2" in shown
+        assert "INFO:root:met as 0" in shown
+        assert state(await w.pod("train"))["state"]["terminated"]["exitCode"] == 0
+
+
 async def test_mpirun_runs_a_written_script_with_its_own_variables():
     script = "import os\nprint(os.environ['OMPI_COMM_WORLD_RANK'], os.environ['OMPI_COMM_WORLD_SIZE'])\n"
     async with world(count=1) as w:
