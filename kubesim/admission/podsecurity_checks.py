@@ -31,6 +31,7 @@ SAFE_VOLUMES = frozenset((
 ))  # fmt: skip
 SAFE_LABELS = frozenset(("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"))
 SAFE_PROFILES = ("RuntimeDefault", "Localhost")
+APPARMOR_NOTE = "container.apparmor.security.beta.kubernetes.io/"
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 HOOKS = ("postStart", "preStop")
 
@@ -155,8 +156,19 @@ def app_armor(pod: Obj, spec: Obj) -> Violation | None:
         return isinstance(profile, str) and profile not in SAFE_PROFILES
 
     who = setters(spec, ("appArmorProfile", "type"), bad)
-    where = f'{" and ".join(who)} must not set AppArmor profile type to "Unconfined"'
-    return ("forbidden AppArmor profile", where) if who else None
+    notes = [
+        f'{key}="{value}"'
+        for key, value in (pod.get("metadata", {}).get("annotations") or {}).items()
+        if key.startswith(APPARMOR_NOTE) and not (value in ("", "runtime/default") or value.startswith("localhost/"))
+    ]
+    if not who and not notes:
+        return None
+    values = ["Unconfined"] if who else []
+    subjects = [*who, *([f"annotation{'s' if len(notes) > 1 else ''}"] if notes else [])]
+    many = "s" if len(values) + len(notes) > 1 and not who else ""
+    return "forbidden AppArmor profiles" if len(values) + len(notes) > 1 else "forbidden AppArmor profile", (
+        f"{' and '.join(subjects)} must not set AppArmor profile type{many} to {quoted([*values, *notes])}"
+    )
 
 
 def se_linux(pod: Obj, spec: Obj) -> Violation | None:

@@ -133,3 +133,15 @@ def test_the_settings_of_the_kernel_that_are_safe_depend_on_the_version(version,
 def test_a_pod_for_windows_need_not_do_what_only_linux_knows():
     spec = {**CASES["pods"]["plain"], "os": {"name": "windows"}, "securityContext": {"runAsNonRoot": True}}
     assert Small(enforce="restricted").create("pods", {"metadata": {"name": "a"}, "spec": spec}) == []
+
+
+def test_an_unconfined_profile_in_an_annotation_is_refused():
+    small = Small(enforce="baseline")
+    key = "container.apparmor.security.beta.kubernetes.io/main"
+    with pytest.raises(ApiError) as caught:
+        small.create(
+            "pods", {"metadata": {"name": "a", "annotations": {key: "unconfined"}}, "spec": CASES["pods"]["plain"]}
+        )
+    assert caught.value.message.endswith(
+        f'forbidden AppArmor profile (annotation must not set AppArmor profile type to "{key}="unconfined"")'
+    )
