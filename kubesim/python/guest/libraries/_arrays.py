@@ -186,18 +186,22 @@ class Array:
             return self._guess(shape, self._dtype, *self._statistics())
         return self._new(shape, self._dtype, self._flat())
 
-    def _copy(self, dtype=None):
-        dtype = dtype or self._dtype
-        buffer = self._buffer
-        if buffer.data is None:
-            made = self._guess(self._shape, dtype, buffer.mean, buffer.std, self._whole() and buffer.draw or None)
-            made._buffer.hit, made._buffer.key = buffer.hit, buffer.key
-            made._offset = self._offset if made._buffer.draw else 0
-            return made
-        return self._new(self._shape, dtype, self._flat())
+    def _copy(self, dtype=None, base=None):
+        """Return a copy, of another type or made as another array is."""
+        base, dtype, buffer = self if base is None else base, dtype or self._dtype, self._buffer
+        if buffer.data is not None or buffer.draw and self._known():
+            return base._new(self._shape, dtype, self._flat())
+        made = base._guess(self._shape, dtype, buffer.mean, buffer.std, self._whole() and buffer.draw or None)
+        made._buffer.hit, made._buffer.key = buffer.hit, buffer.key
+        made._offset = self._offset if made._buffer.draw else 0
+        return made
 
-    def _nested(self, values=None):
-        return nested(self._shape, self._python() if values is None else values)
+    def _nested(self):
+        return nested(self._shape, self._python())
+
+    def _saved(self):
+        """Return what a file has of it: the elements, or their statistics."""
+        return list(self._flat()) if self._known() else self._statistics()
 
     def _set(self, key, value):
         shape, strides, offset, places = locate(self, key)
@@ -254,15 +258,25 @@ def promote(left, right, wide=True):
     return "int16" if {high, low} == {"int8", "uint8"} else high
 
 
+def axes_of(shape, dim):
+    """Return dimensions as numbers from 0. Raises IndexError for one that there is not."""
+    dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    count = max(len(shape), 1)
+    for each in dims:
+        if not -count <= each < count:
+            raise IndexError(each, count)
+    return tuple(sorted(each % count for each in dims)) if shape else ()
+
+
 # Places.
 
 
-def indices(part, size):
+def indices(part, axis, size):
     """Return the shape and the numbers of an index that is a list or an array. Raises IndexError."""
     shape, values = (part._shape, part._flat()) if isinstance(part, Array) else flattened(part)
     for at in values:
         if not -size <= at < size:
-            raise IndexError(at, size)
+            raise IndexError(at, axis, size)
     return shape, [int(at) % size for at in values]
 
 
@@ -293,7 +307,7 @@ def locate(x, key):
             shape.append(len(range(start, stop, stride)))
             strides.append(step * stride)
         elif isinstance(part, (list, tuple, range, Array)):
-            picks.append((len(shape), *indices(part, size), step))
+            picks.append((len(shape), *indices(part, axis - 1, size), step))
         else:
             number = operator.index(part)
             if not -size <= number < size:

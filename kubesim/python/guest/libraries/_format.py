@@ -4,7 +4,7 @@ import math
 
 from _arrays import brain, half, is_float, single
 
-EDGE, MAX_PRINTED = 3, 1000
+EDGE, MAX_PRINTED, PRECISION = 3, 1000, 8
 
 
 def shortest(value, dtype):
@@ -20,7 +20,7 @@ def scientific(value, dtype):
     return f"{digits.rstrip('0')}", f"e{exponent}"
 
 
-def numpy_words(values, dtype, *, alone=False, precision=8):
+def numpy_words(values, dtype, *, alone=False):
     if dtype == "bool":
         return [str(bool(value)).rjust(5 if not alone else 0) for value in values]
     if not is_float(dtype):
@@ -29,23 +29,23 @@ def numpy_words(values, dtype, *, alone=False, precision=8):
     sizes = [abs(value) for value in values if math.isfinite(value) and value]
     if sizes and (max(sizes) >= 1e8 or min(sizes) < 1e-4 or max(sizes) / min(sizes) > 1000):
         pairs = {value: scientific(value, dtype) for value in values if math.isfinite(value)}
-        wide = max(min(len(digits.partition(".")[2]), precision) for digits, _ in pairs.values())
+        wide = max(min(len(digits.partition(".")[2]), PRECISION) for digits, _ in pairs.values())
         words = [
             f"{float(shortest(v, dtype)):.{wide}e}".replace(f".{''}e", ".e") if v in pairs else str(v) for v in values
         ]
         return justified(
             [word if "." in word or not word[-1].isdigit() else word.replace("e", ".e") for word in words]
         )
-    words = [fixed(value, dtype, precision) for value in values]
+    words = [fixed(value, dtype) for value in values]
     right = max((len(word.partition(".")[2]) for word in words if "." in word), default=0)
     return justified([word + " " * (right - len(word.partition(".")[2])) if "." in word else word for word in words])
 
 
-def fixed(value, dtype, precision):
+def fixed(value, dtype):
     if not math.isfinite(value):
         return float.__repr__(value)
-    text = f"{float(shortest(value, dtype)):.{precision}f}"
-    return text.rstrip("0") if precision else text + "."
+    text = f"{float(shortest(value, dtype)):.{PRECISION}f}"
+    return text.rstrip("0")
 
 
 def torch_words(values, dtype):
@@ -96,12 +96,12 @@ def rows(words, shape, indent, short, separator, per_line):
     return "[" + (separator.rstrip() + "\n" + " " * (indent + 1)).join(lines) + "]"
 
 
-def numpy_text(x, separator=" ", prefix=0, precision=8):
+def numpy_text(x, separator=" ", prefix=0):
     """Return str() of an ndarray, or with ", " what repr() has in its brackets."""
     values, short = shown(x)
     if not len(values):
         return "[]"
-    words = numpy_words(values, x._dtype, alone=not x._shape, precision=precision)
+    words = numpy_words(values, x._dtype, alone=not x._shape)
     depth, gap = len(x._shape), len(separator)
     fits = lambda width, indent: (75 - depth - indent - 1 + gap) // (width + gap)
     return rows(iter(words), x._shape, prefix, short, separator, fits)

@@ -2,9 +2,9 @@
 
 import math
 import operator
-from itertools import product, repeat
+from itertools import accumulate, product, repeat
 
-from _arrays import MAX_COMPUTED, Array, Mismatch, broadcast, is_float
+from _arrays import MAX_COMPUTED, Array, Mismatch, axes_of, broadcast, is_float
 
 MAX_PRODUCTS = 1 << 18
 """Multiplications of a matrix product that are carried out."""
@@ -146,16 +146,6 @@ def binary(name, a, b):
 # Along dimensions.
 
 
-def axes_of(shape, dim):
-    """Return dimensions as numbers from 0. Raises IndexError for one that there is not."""
-    dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
-    count = max(len(shape), 1)
-    for each in dims:
-        if not -count <= each < count:
-            raise IndexError(each, count)
-    return tuple(sorted(each % count for each in dims)) if shape else ()
-
-
 def variance(values, correction):
     mean = math.fsum(values) / len(values)
     left = len(values) - correction
@@ -216,6 +206,26 @@ def _reduced(name, mean, std, count):
         "std1": (std, std / root / 2), "norm": (math.sqrt(count * (mean * mean + std * std)), std / root),
         "all": (float(mean >= 1), 0.0), "any": (float(mean > 0), 0.0),
     }.get(name, (mean, std / root))  # fmt: skip
+
+
+def sums(line):
+    return list(accumulate(line))
+
+
+def order(line):
+    return sorted(range(len(line)), key=line.__getitem__)
+
+
+def lines(x, axis, function, dtype=None):
+    """Apply a function to every line along a dimension."""
+    axis, size = axis % len(x._shape), x._shape[axis]
+    if not x._known():
+        return x._guess(x._shape, dtype, (size - 1) / 2, size / 4) if dtype == "int64" else x._copy(dtype)
+    found = [function(list(line)) for line in groups(x, (axis,))]
+    turned = [at for at in range(len(x._shape)) if at != axis] + [axis]
+    shape = (*[x._shape[at] for at in turned[:-1]], len(found[0]) if found else 0)
+    made = x._new(shape, dtype or x._dtype, [value for line in found for value in line])
+    return made._permute([turned.index(at) for at in range(len(turned))])
 
 
 def multiply(a, b):

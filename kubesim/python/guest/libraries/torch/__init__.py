@@ -11,51 +11,39 @@ import _arrays
 import _device
 import numpy
 from _functions import BINARY, UNARY
+from _methods import sizes
 
-from torch import _ops, _tensor, version
+from torch import _ops, version
 from torch._autograd import set_grad
-from torch._ops import cat, drawn, generator, matmul, where
-from torch._tensor import Size, Tensor, blank, together
+from torch._ops import cat, drawn, generator, matmul
+from torch._tensor import Size, Tensor, blank, where
 from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, state
 
-__all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "device", "dtype", "matmul", "together", "where"]
+__all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "device", "dtype", "where"]
 globals().update(DTYPES)
-long, int, short, float, double, half = (DTYPES[n] for n in "int64 int32 int16 float32 float64 float16".split())
-inf, nan, pi, strided, contiguous_format, channels_last = (
-    math.inf,
-    math.nan,
-    math.pi,
-    "strided",
-    "contiguous",
-    "channels_last",
-)
+long, int, float, double, half = (DTYPES[each] for each in "int64 int32 float32 float64 float16".split())
+inf, nan, pi = math.inf, math.nan, math.pi
 mm = bmm = matmul
-concat = concatenate = cat
-NAMES = """sum mean prod argmax argmin all any logsumexp median std var max min norm sort softmax log_softmax clamp clip argsort topk
-cumsum flatten reshape squeeze unsqueeze permute transpose t split chunk gather masked_fill numel unique nonzero clone dot mv multiply
-true_divide is_floating_point"""
+NAMES = """sum mean prod argmax argmin all any logsumexp median std var max min norm sort softmax log_softmax clamp argsort
+topk cumsum flatten reshape squeeze unsqueeze permute transpose t split chunk gather masked_fill numel unique clone dot"""
+"""Functions that are methods, like those of the core's tables."""
 for name in [*NAMES.split(), *UNARY, *BINARY]:
     if name not in ("and", "or"):
         globals()[name] = lambda x, *args, name=name, **more: getattr(x, name)(*args, **more)
-_size = lambda shape: _tensor.sizes(shape)
 
 
-class _NoGrad(set_grad):
+class no_grad(set_grad):
     def __init__(self, mode=True):
-        super().__init__(False)
+        super().__init__(not mode)
 
 
-no_grad = inference_mode = _NoGrad
-enable_grad = lambda: set_grad(True)
+inference_mode, enable_grad = no_grad, lambda: set_grad(True)
 set_grad_enabled = lambda wanted: setattr(state, "grad", wanted) or set_grad(wanted)
 is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
 get_default_dtype = lambda: DTYPES[state.default]
 set_default_dtype = lambda wanted: setattr(state, "default", wanted.name)
-is_autocast_enabled = lambda: state.autocast is not None
 get_num_threads = lambda: builtins.int(_device.session.facts()["cpus"]) or 1
-set_num_threads = set_float32_matmul_precision = use_deterministic_algorithms = set_printoptions = (
-    lambda *args, **more: None
-)
+set_num_threads = set_float32_matmul_precision = lambda wanted: None
 compile = lambda model=None, **options: model if model is not None else lambda made: made
 
 
@@ -90,13 +78,16 @@ def as_tensor(data, dtype=None, device=None):
     return data.to(device=device, dtype=dtype) if isinstance(data, Tensor) else tensor(data, dtype, device)
 
 
+from_numpy = as_tensor
+
+
 def full(shape, fill_value, dtype=None, device=None, requires_grad=False, **more):
     name = dtype.name if dtype else _arrays.dtype_of([fill_value], state.default)
-    return _marked(blank(device)._guess(_size((shape,)), name, fill_value), requires_grad)
+    return _marked(blank(device)._guess(sizes((shape,)), name, fill_value), requires_grad)
 
 
 def _filled(value):
-    return lambda *shape, dtype=None, **more: full(_size(shape), value, dtype or get_default_dtype(), **more)
+    return lambda *shape, dtype=None, **more: full(sizes(shape), value, dtype or get_default_dtype(), **more)
 
 
 def _alike(function):
@@ -108,7 +99,7 @@ def _alike(function):
 
 def _random(kind):
     def draw(*shape, dtype=None, device=None, requires_grad=False, **more):
-        made = drawn(kind, _size(shape), dtype.name if dtype else state.default, device, 0.0, 1.0)
+        made = drawn(kind, sizes(shape), dtype.name if dtype else state.default, device, 0.0, 1.0)
         return _marked(made, requires_grad)
 
     return draw
@@ -159,10 +150,6 @@ def stack(tensors, dim=0):
     return cat([each.unsqueeze(dim) for each in tensors], dim)
 
 
-def einsum(equation, *operands):
-    return as_tensor(numpy.einsum(equation, *[each.detach().cpu().numpy() for each in operands]))
-
-
 def _band(x, wanted):
     rows, columns = x._shape[-2:]
     inside = [[wanted(column - row) for column in range(columns)] for row in range(rows)]
@@ -183,10 +170,8 @@ def multinomial(input, num_samples, replacement=False, **more):
 
 tril = lambda x, diagonal=0: _band(x, lambda distance: distance <= diagonal)
 triu = lambda x, diagonal=0: _band(x, lambda distance: distance >= diagonal)
-bernoulli = lambda p: (rand_like(p) < p).to(p.dtype)
 equal = lambda a, b: a._shape == b._shape and builtins.bool((a == b).all())
 allclose = lambda a, b, rtol=1e-5, atol=1e-8: builtins.bool(((a - b).abs() <= b.abs() * rtol + atol).all())
-initial_seed = lambda: state.seed
 
 
 class Generator:
@@ -195,12 +180,8 @@ class Generator:
 
 
 def manual_seed(seed):
-    state.seed = seed
     _ops.seed(seed)
     return Generator()
-
-
-seed = lambda: manual_seed(builtins.int.from_bytes(_device.os.urandom(4), "little")).device and state.seed
 
 
 def _file(f, mode):

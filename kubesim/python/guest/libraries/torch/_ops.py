@@ -11,7 +11,7 @@ from _arrays import Mismatch
 from _functions import BINARY, UNARY
 
 from torch._autograd import record
-from torch._tensor import Pair, Tensor, blank, together
+from torch._tensor import Tensor, blank, together
 from torch._types import DTYPES, WORDS, state, work
 
 
@@ -24,11 +24,9 @@ def matmul(a, b):
         left, right = WORDS[a._dtype], WORDS[b._dtype]
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {left} and {right}")
     if a.ndim == 1 or b.ndim == 1:
-        left, right = a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b
-        found = matmul(left, right)
-        return found.reshape(
-            found._shape[: -2 + (a.ndim > 1)] if b.ndim == 1 else (*found._shape[:-2], found._shape[-1])
-        )
+        found = matmul(a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b)
+        found = found.squeeze(-1) if b.ndim == 1 else found
+        return found.squeeze(-1 if b.ndim == 1 else -2) if a.ndim == 1 else found
     try:
         found = _functions.multiply(a, b)
     except Mismatch:
@@ -38,20 +36,6 @@ def matmul(a, b):
     work(a.device, flops, a.nbytes + b.nbytes, half=a.itemsize == 2)
     first, second = a.detach(), b.detach()
     return record(found, "Mm", (a, b), lambda g: [g @ second.transpose(-2, -1), first.transpose(-2, -1) @ g], flops)
-
-
-def softmax(x, dim=-1, dtype=None):
-    if not x._known():
-        return record(x._guess(x._shape, x._dtype, 1 / x._shape[dim], 1 / x._shape[dim]), "Softmax", (x,), None)
-    powers = (x - x.detach().max(dim, True)[0]).exp()
-    return powers / powers.sum(dim, True)
-
-
-def where(condition, x, y):
-    x, y = (each if isinstance(each, Tensor) else condition._new((), "float32", [each]) for each in (x, y))
-    return record(
-        _arrays.choose(condition, x, y), "Where", (x, y), lambda g: [g * condition, g * condition.logical_not()]
-    )
 
 
 def cat(tensors, dim=0):
@@ -81,50 +65,51 @@ def module(name, **names):
     return made
 
 
-def _generate():
-    """Make the operators and the methods of one and of two tensors, of which some have a twin in place."""
-    for name in "add sub mul pow mod and or xor floordiv div eq ne lt le gt ge".split():
-        word = {"div": "truediv"}.get(name, name)
-        setattr(Tensor, f"__{word}__", lambda self, other, name=name: self._binary(name, other))
-        if name[0] not in "elg" and name != "ne":
-            setattr(Tensor, f"__r{word}__", lambda self, other, name=name: self._binary(name, other, turned=True))
-            setattr(Tensor, f"__i{word}__", lambda self, other, name=name: self._become(self._binary(name, other)))
-    for name in ("neg", "abs", "invert"):
-        setattr(Tensor, f"__{name}__", lambda self, name=name: self._unary(name))
-    for name in UNARY:
-        setattr(Tensor, name, lambda self, name=name: self._unary(name))
-        setattr(Tensor, name + "_", lambda self, name=name: self._become(self._unary(name)))
-    for name in BINARY:
-        own = lambda self, other, alpha=1, name=name: self._binary(name, other if alpha == 1 else other * alpha)
-        setattr(Tensor, name, own)
-        setattr(Tensor, name + "_", lambda self, *args, own=own, **more: self._become(own(self, *args, **more)))
-    for name in ("sum", "mean", "prod", "argmax", "argmin", "all", "any", "logsumexp", "median"):
-        own = {"median": "lower"}.get(name, name)
-        setattr(Tensor, name, lambda self, dim=None, keepdim=False, own=own, **more: self._reduced(own, dim, keepdim))
-    for name in ("std", "var"):
-        setattr(Tensor, name, lambda self, dim=None, unbiased=True, keepdim=False, name=name: self._reduced(
-            f"{name}{int(unbiased)}", dim, keepdim))  # fmt: skip
-    for name in ("max", "min"):
-        setattr(Tensor, name, lambda self, dim=None, keepdim=False, name=name: self._extreme(name, dim, keepdim))
-    for word, name in {"long": "int64", "int": "int32", "float": "float32", "double": "float64", "half": "float16",
-                       "bfloat16": "bfloat16", "bool": "bool", "short": "int16", "byte": "uint8"}.items():  # fmt: skip
-        setattr(Tensor, word, lambda self, name=name: self.to(DTYPES[name]))
-    Tensor.mm = Tensor.bmm = Tensor.matmul = Tensor.dot = Tensor.mv = Tensor.__matmul__ = matmul
-    Tensor.masked_fill = lambda self, mask, value: where(mask, self._new((), self._dtype, [value]), self)
-    for name in ("clamp", "masked_fill", "unsqueeze", "squeeze"):
-        own = getattr(Tensor, name)
-        setattr(Tensor, name + "_", lambda self, *args, own=own, **more: self._become(own(self, *args, **more)))
-    Tensor.norm = lambda self, p=2, dim=None, keepdim=False: (self._reduced("norm", dim, keepdim, "LinalgVectorNorm") if p == 2 else
-                                                            (self.abs() ** p).sum(dim, keepdim) ** (1 / p))  # fmt: skip
-    Tensor.sort = lambda self, dim=-1, descending=False: Pair(
-        (self.gather(dim, at := self.argsort(dim, descending)), at)
-    )
-    Tensor.softmax = softmax
-    Tensor.log_softmax = lambda self, dim=-1: self - self.logsumexp(dim, True)
-    Tensor.multiply, Tensor.true_divide, Tensor.clip = Tensor.mul, Tensor.div, Tensor.clamp
-    for name in ("uniform", "normal"):
-        setattr(Tensor, name + "_", lambda self, a=0.0, b=1.0, name=name: self._become(
-            drawn(name, self._shape, self._dtype, self.device, a, b)))  # fmt: skip
+REDUCTIONS = {name: name for name in "sum mean prod argmax argmin all any logsumexp".split()} | {"median": "lower"}
+KINDS = {
+    "long": "int64", "int": "int32", "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
+    "bool": "bool",
+}  # fmt: skip
+
+
+def _method(name):
+    """Return the method of a function of one or of two tensors."""
+    if name in UNARY:
+        return lambda self: self._unary(name)
+    return lambda self, other, alpha=1: self._binary(name, other if alpha == 1 else other * alpha)
+
+
+def _in_place(own):
+    return lambda self, *args, **more: self._become(own(self, *args, **more))
+
+
+def _reduction(name):
+    return lambda self, dim=None, keepdim=False, **more: self._reduced(name, dim, keepdim)
+
+
+def _spread(name):
+    return lambda self, dim=None, unbiased=True, keepdim=False: self._reduced(f"{name}{unbiased:d}", dim, keepdim)
+
+
+def _extreme(name):
+    return lambda self, dim=None, keepdim=False: self._extreme(name, dim, keepdim)
+
+
+def _filled(name):
+    return lambda self, a=0.0, b=1.0: self._become(drawn(name, self._shape, self._dtype, self.device, a, b))
+
+
+methods = {name: _method(name) for name in (*UNARY, *BINARY)}
+methods |= {name: _reduction(own) for name, own in REDUCTIONS.items()}
+methods |= {name: _spread(name) for name in ("std", "var")} | {name: _extreme(name) for name in ("max", "min")}
+methods |= {"matmul": matmul, "mm": matmul, "bmm": matmul, "dot": matmul, "__matmul__": matmul, "clip": Tensor.clamp}
+twins = {name: methods[name] for name in (*UNARY, *BINARY)}
+twins |= {name: getattr(Tensor, name) for name in ("clamp", "masked_fill", "squeeze", "unsqueeze")}
+methods |= {f"{name}_": _in_place(own) for name, own in twins.items()}
+methods |= {f"{name}_": _filled(name) for name in ("uniform", "normal")}
+methods |= {word: lambda self, name=name: self.to(DTYPES[name]) for word, name in KINDS.items()}
+for name, own in methods.items():
+    setattr(Tensor, name, own)
 
 
 def drawn(kind, shape, name, where, a, b):
@@ -159,6 +144,3 @@ def generator():
 def seed(number):
     state.fresh = False
     state.twister.seed(number)
-
-
-_generate()

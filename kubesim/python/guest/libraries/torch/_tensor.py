@@ -1,16 +1,16 @@
 """Tensors."""
 
 import math
-import operator
 
 import _arrays
 import _device
 import _format
 import _functions
 import numpy
-from _arrays import Array, Mismatch, is_float
+from _arrays import Array, Mismatch, axes_of, is_float
 from _device import DeviceFailedError, DeviceMemoryError
-from _functions import BINARY, UNARY, axes_of
+from _functions import BINARY, UNARY
+from _methods import Common, sizes
 
 from torch._autograd import backward, record, scattered
 from torch._types import DTYPES, WORDS, device, failed, gpu_of, place, state, work
@@ -21,56 +21,33 @@ class Size(tuple):
     numel = lambda self: math.prod(self)
 
 
-class Tensor(Array):
+class Tensor(Common):
     """A tensor."""
 
     __slots__ = ("__dict__", "_node", "_wants", "device", "grad", "hooks")
+    word, axis_word, no_length = "tensor", "dimension", "len() of a 0-d tensor"
+    too_many = "too many indices for tensor of dimension {}"
     default = property(lambda self: state.default)
     shape, dtype = property(lambda self: Size(self._shape)), property(lambda self: DTYPES[self._dtype])
-    ndim, is_cuda = property(lambda self: len(self._shape)), property(lambda self: self.device.type == "cuda")
-    itemsize, nbytes = (
-        property(lambda self: _arrays.SIZES[self._dtype]),
-        property(lambda self: self.numel() * self.itemsize),
-    )
+    is_cuda, T = property(lambda self: self.device.type == "cuda"), property(lambda self: self.transpose(0, -1))
     is_leaf, grad_fn = property(lambda self: self._node is None), property(lambda self: self._node)
-    T, mT = (
-        property(lambda self: self.permute(*range(self.ndim)[::-1])),
-        property(lambda self: self.transpose(-2, -1)),
-    )
     data = property(lambda self: self.detach(), lambda self, other: setattr(self, "_buffer", other._buffer))
-    dim, numel, nelement = lambda self: len(self._shape), lambda self: self._count(), lambda self: self._count()
-    element_size, get_device = lambda self: self.itemsize, lambda self: self.device.index if self.is_cuda else -1
+    dim, element_size = lambda self: self.ndim, lambda self: self.itemsize
+    numel = nelement = lambda self: self._count()
     is_floating_point, is_contiguous = lambda self: is_float(self._dtype), lambda self: self._whole()
-    stride = lambda self: self._strides
-    data_ptr = lambda self: 0x7F0000000000 + self._buffer.key + id(self._buffer)
-    cpu, cuda = (
-        lambda self: self.to("cpu"),
-        lambda self, where=None, non_blocking=False: self.to("cuda" if where is None else where),
-    )
-    type_as = lambda self, other: self.to(other.dtype)
-    pin_memory = share_memory_ = lambda self: self
+    cpu, pin_memory = lambda self: self.to("cpu"), lambda self: self
+    cuda = lambda self, where=None, non_blocking=False: self.to("cuda" if where is None else where)
     __hash__ = lambda self: id(self)
-    __float__, __int__ = lambda self: float(self.item()), lambda self: int(self.item())
-    __index__ = lambda self: operator.index(self.item())
-    __contains__ = lambda self, value: bool((self == value).any())
     __deepcopy__ = lambda self, memo: rebuilt(*self.__reduce__()[1])
-    __format__ = lambda self, spec: format(self.item(), spec) if spec and not self._shape else str(self)
-    __pos__ = lambda self: self
-    zero_, fill_ = (
-        lambda self: self.fill_(0),
-        lambda self, value: self._become(self._guess(self._shape, self._dtype, value)),
-    )
+    __array__ = lambda self, dtype=None, copy=None: self.numpy()
+    zero_ = lambda self: self.fill_(0)
+    fill_ = lambda self, value: self._become(self._guess(self._shape, self._dtype, value))
     copy_ = lambda self, other, non_blocking=False: self._become(other.to(self.device))
-    new_zeros = lambda self, *shape: self._guess(sizes(shape), self._dtype, 0)
-    view_as = reshape_as = lambda self, other: self.reshape(other._shape)
-    expand_as = lambda self, other: self.expand(other._shape)
     t = lambda self: self.transpose(0, 1) if self.ndim == 2 else self
     register_hook = lambda self, hook: self.hooks.append(hook)
-    retain_grad = lambda self: self.hooks.append(lambda grad: setattr(self, "grad", grad))
     unique = lambda self: self._new((len(found := sorted(set(self._flat()))),), self._dtype, found)
-    nonzero = lambda self: self._new((len(at := list(zip(*_arrays.places_of(self), strict=True))), self.ndim), "int64",
-                                     [index for row in at for index in row])  # fmt: skip
     size = lambda self, dim=None: Size(self._shape) if dim is None else self._shape[dim]
+    _in_place = lambda self, name, other: self._become(self._binary(name, other))
 
     def _place(self, source):
         self.device, self._node, self._wants, self.grad, self.hooks = source.device, None, False, None, []
@@ -104,16 +81,6 @@ class Tensor(Array):
         self.requires_grad = wanted
         return self
 
-    def __len__(self):
-        if not self._shape:
-            raise TypeError("len() of a 0-d tensor")
-        return self._shape[0]
-
-    def __iter__(self):
-        if not self._shape:
-            raise TypeError("iteration over a 0-d tensor")
-        return (self[at] for at in range(self._shape[0]))
-
     def __bool__(self):
         if self.numel() != 1:
             what = "no values" if not self.numel() else "more than one value"
@@ -132,27 +99,12 @@ class Tensor(Array):
         return (f"{name} containing:\n" if name != "Tensor" else "") + _format.torch_text(self, "tensor(", rest)
 
     def __reduce__(self):
-        values = list(self._flat()) if self._known() else self._statistics()
-        return rebuilt, (type(self), self._shape, self._dtype, values, str(self.device), self._wants)
+        return rebuilt, (type(self), self._shape, self._dtype, self._saved(), str(self.device), self._wants)
 
     def __getitem__(self, key):
-        key = tuple(part.long() if isinstance(part, Tensor) and part._dtype == "uint8" else part for part in (
-            key if isinstance(key, tuple) else (key,)))  # fmt: skip
-        try:
-            found = _arrays.pick(self, key)
-        except IndexError as error:
-            number, axis, size = (*error.args, None, None)[:3]
-            axis, size = (axis, size) if size is not None else (0, axis)
-            text = f"index {number} is out of bounds for dimension {axis} with size {size}"
-            raise IndexError(
-                text if size is not None else f"too many indices for tensor of dimension {self.ndim}"
-            ) from None
-        return record(
-            found,
-            "Index" if found._buffer is not self._buffer else "Select",
-            (self,),
-            lambda g: [scattered(g, self, key)],
-        )
+        found = self._pick(key)
+        word = "Select" if found._buffer is self._buffer else "Index"
+        return record(found, word, (self,), lambda g: [scattered(g, self, key)])
 
     def __setitem__(self, key, value):
         self._set(key, value)
@@ -184,8 +136,6 @@ class Tensor(Array):
             )
         return numpy._first._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
 
-    __array__ = lambda self, dtype=None, copy=None: self.numpy()
-
     def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, **more):
         for each in args:
             if isinstance(each, Tensor):
@@ -197,27 +147,11 @@ class Tensor(Array):
         name, where = dtype.name if dtype else self._dtype, place(device) if device is not None else self.device
         if name == self._dtype and where == self.device and not copy:
             return self
-        base = self if where == self.device else blank(where)
         if where != self.device:
             self._wait()
             _device.session.spend(self.nbytes / 20e9)
-        made = (
-            base._make(self._shape, name, Array._copy(self.detach(), name)._buffer)
-            if base is self
-            else base._moved(self, name)
-        )
+        made = Array._copy(self.detach(), name, blank(where))
         return record(made, "ToCopy", (self,), lambda g: [g.to(self.device, self.dtype)])
-
-    def _moved(self, source, name):
-        buffer = source._buffer
-        if buffer.data is None:
-            made = self._guess(source._shape, name, buffer.mean, buffer.std, source._whole() and buffer.draw or None)
-            made._buffer.hit, made._buffer.key = buffer.hit, buffer.key
-            return made
-        return self._new(source._shape, name, source._flat())
-
-    def type(self, kind=None):
-        return f"torch.{'cuda.' if self.is_cuda else ''}{WORDS[self._dtype]}Tensor" if kind is None else self.to(kind)
 
     def clone(self):
         return record(self._copy(), "Clone", (self,), lambda g: [g])
@@ -263,10 +197,6 @@ class Tensor(Array):
         shape, end = self._shape or (1,), end_dim % max(self.ndim, 1)
         return self.reshape((*shape[:start_dim], math.prod(shape[start_dim : end + 1]), *shape[end + 1 :]))
 
-    def squeeze(self, dim=None):
-        axes = axes_of(self._shape, dim)
-        return self.reshape(tuple(size for at, size in enumerate(self._shape) if size != 1 or at not in axes))
-
     def unsqueeze(self, dim):
         at = dim % (self.ndim + 1)
         return self.reshape((*self._shape[:at], 1, *self._shape[at:]))
@@ -277,9 +207,7 @@ class Tensor(Array):
         return record(self._permute(order), "Permute", (self,), lambda g: [g.permute(*back)])
 
     def transpose(self, first, second):
-        order = list(range(self.ndim))
-        order[first], order[second] = order[second], order[first]
-        return self.permute(*order)
+        return self.permute(*self._swapped(first, second))
 
     def expand(self, *shape):
         shape = sizes(shape)
@@ -306,20 +234,36 @@ class Tensor(Array):
         return Pair((self.gather(dim, order), order))
 
     def argsort(self, dim=-1, descending=False):
-        key = -self.detach() if descending else self.detach()
-        if not self._known():
-            return self._guess(self._shape, "int64", (self._shape[dim] - 1) / 2, self._shape[dim] / 4)
-        rows = (list(row) for row in _functions.groups(key, (dim % self.ndim,)))
-        return self._new(
-            self._shape, "int64", [at for row in rows for at in sorted(range(len(row)), key=row.__getitem__)]
-        )
+        return _functions.lines(-self.detach() if descending else self.detach(), dim, _functions.order, "int64")
+
+    def sort(self, dim=-1, descending=False):
+        order = self.argsort(dim, descending)
+        return Pair((self.gather(dim, order), order))
 
     def clamp(self, min=None, max=None):
         found = self if min is None else self._binary("maximum", min)
         return found if max is None else found._binary("minimum", max)
 
     def cumsum(self, dim):
-        return self._new(self._shape, self._dtype, numpy.cumsum(self.detach().cpu().numpy(), dim)._flat())
+        return _functions.lines(self.detach(), dim, _functions.sums)
+
+    def softmax(self, dim=-1, dtype=None):
+        if not self._known():
+            share = 1 / self._shape[dim]
+            return record(self._guess(self._shape, self._dtype, share, share), "Softmax", (self,), None)
+        powers = (self - self.detach().max(dim, True)[0]).exp()
+        return powers / powers.sum(dim, True)
+
+    def log_softmax(self, dim=-1, dtype=None):
+        return self - self.logsumexp(dim, True)
+
+    def norm(self, p=2, dim=None, keepdim=False):
+        if p == 2:
+            return self._reduced("norm", dim, keepdim, "LinalgVectorNorm")
+        return (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
+
+    def masked_fill(self, mask, value):
+        return where(mask, self._new((), self._dtype, [value]), self)
 
     def _unary(self, name):
         found, rule = _functions.unary(name, self), UNARY[name][1]
@@ -392,10 +336,6 @@ class Pair(tuple):
     __repr__ = lambda self: f"torch.return_types.max(\nvalues={self[0]},\nindices={self[1]})"
 
 
-def sizes(shape):
-    return tuple(map(int, shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape))
-
-
 def blank(where=None):
     """Return what tensors on a device are made from."""
     made = object.__new__(Tensor)
@@ -408,6 +348,12 @@ def rebuilt(kind, shape, name, values, where, wants):
     made = base._new(shape, name, values) if isinstance(values, list) else base._guess(shape, name, *values)
     made.__class__, made._wants = kind, wants
     return made
+
+
+def where(condition, x, y):
+    x, y = (each if isinstance(each, Tensor) else condition._new((), state.default, [each]) for each in (x, y))
+    found = _arrays.choose(condition, x, y)
+    return record(found, "Where", (x, y), lambda g: [g * condition, g * condition.logical_not()])
 
 
 def together(*operands):

@@ -8,8 +8,8 @@ import _device
 
 import torch
 from torch._autograd import record
-from torch._ops import drawn, where
-from torch._tensor import Tensor
+from torch._ops import drawn
+from torch._tensor import Tensor, where
 from torch._types import state, work
 
 HALF_LIFE, FLOOR = {"classes": 90.0, "values": 60.0}, {"classes": 0.06, "values": 0.03}
