@@ -38,6 +38,8 @@ PRINTED = {
     ),
     "torch.zeros(2, 3) @ torch.zeros(2, 3)": "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
     "torch.zeros(6).view(4, 2)": "RuntimeError: shape '[4, 2]' is invalid for input of size 6",
+    "torch.einsum": "AttributeError: module 'torch' has no attribute 'einsum'",
+    "nn.LSTM": "AttributeError: module 'torch.nn' has no attribute 'LSTM'",
     "torch.fleur": "AttributeError: module 'torch' has no attribute 'fleur'",
     "torch.cuda.is_available(), torch.cuda.device_count()": "(False, 0)",
     "torch.zeros(2).cuda()": (

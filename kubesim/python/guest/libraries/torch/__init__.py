@@ -209,7 +209,7 @@ def __getattr__(name):
     raise AttributeError(f"module 'torch' has no attribute {name!r}")
 
 
-from torch import amp, autograd, backends, cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
+from torch import amp, backends, cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
 
 autocast = amp.autocast
 del name

@@ -22,16 +22,11 @@ class autocast(ContextDecorator):
 
 class GradScaler:
     def __init__(self, device="cuda", init_scale=65536.0, growth_interval=2000, enabled=True, **more):
-        self._scale, self.enabled, self.steps, self.interval = (
-            init_scale if enabled else 1.0,
-            enabled,
-            0,
-            growth_interval,
-        )
-        self.unscaled = False
+        self._scale, self.enabled, self.interval = init_scale if enabled else 1.0, enabled, growth_interval
+        self.steps, self.unscaled = 0, False
 
     scale = lambda self, loss: loss * self._scale
-    get_scale, is_enabled = lambda self: self._scale, lambda self: self.enabled
+    get_scale = lambda self: self._scale
     state_dict = lambda self: {"scale": self._scale, "_growth_tracker": self.steps}
     load_state_dict = lambda self, found: setattr(self, "_scale", found["scale"])
 

@@ -50,17 +50,17 @@ class device:
 
 
 class _CudaDeviceProperties(types.SimpleNamespace):
-    __repr__ = lambda self: (
-        f"_CudaDeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, total_memory="
-        f"{self.total_memory // MIB}MB, multi_processor_count={self.multi_processor_count}, uuid={self.uuid})"
-    )
+    def __repr__(self):
+        shown = {**vars(self), "total_memory": f"{self.total_memory // MIB}MB", "name": repr(self.name)}
+        return f"_CudaDeviceProperties({', '.join(f'{key}={value}' for key, value in shown.items())})"
 
 
 def get_device_properties(which=None):
     about = _gpu(which).about
+    major, minor = about["capability"]
     return _CudaDeviceProperties(
-        name=about["name"], major=about["capability"][0], minor=about["capability"][1], total_memory=about["total"],
-        multi_processor_count=about["sms"], uuid=about["uuid"].partition("-")[2], warp_size=32)  # fmt: skip
+        name=about["name"], major=major, minor=minor, total_memory=about["total"],
+        multi_processor_count=about["sms"], uuid=about["uuid"].partition("-")[2])  # fmt: skip
 
 
 def synchronize(which=None):
@@ -97,11 +97,7 @@ def _amount(name):
 
 memory_allocated, memory_reserved = _amount("allocated"), _amount("reserved")
 max_memory_allocated, max_memory_reserved = _amount("peak"), _amount("peak_reserved")
-is_available, is_initialized, init = (
-    lambda: device_count() > 0,
-    lambda: bool(session.gpus),
-    lambda: initialize() and None,
-)
+is_available, is_initialized = lambda: device_count() > 0, lambda: bool(session.gpus)
 current_device = lambda: initialize() and state.current
 get_device_name = lambda which=None: _gpu(which).about["name"]
 get_device_capability = lambda which=None: tuple(_gpu(which).about["capability"])
@@ -125,25 +121,13 @@ class Event:
     def record(self, stream=None):
         self.at = _device.wall() + max(_gpu().ready, session.lag)
 
-    synchronize = wait = lambda self, *more: synchronize()
-    query, elapsed_time = lambda self: True, lambda self, other: (other.at - self.at) * 1000
+    synchronize = lambda self: synchronize()
+    elapsed_time = lambda self, other: (other.at - self.at) * 1000
 
 
-class Stream:
-    __init__ = lambda self, device=None, priority=0: None
-    synchronize, __enter__, __exit__ = lambda self: synchronize(), lambda self: self, lambda self, *error: None
-    wait_stream = wait_event = lambda self, other: None
-
-
-current_stream = default_stream = Stream
-stream = lambda given: given
 amp = module(
     "torch.cuda.amp",
     GradScaler=_amp.GradScaler,
     autocast=lambda enabled=True, dtype=None: _amp.autocast("cuda", dtype, enabled),
 )
 __all__ = ["OutOfMemoryError"]
-
-
-def __getattr__(name):
-    raise AttributeError(f"module 'torch.cuda' has no attribute {name!r}")

@@ -1,6 +1,5 @@
 """torch.distributed. A rank meets the others through the environment that torchrun gives it."""
 
-import contextlib
 import io
 import os
 import sys
@@ -21,20 +20,14 @@ ReduceOp = types.SimpleNamespace(SUM="SUM", AVG="AVG", PRODUCT="PRODUCT", MIN="M
 MAX_EXCHANGED, TIMEOUT_S = 1 << 14, 600.0
 """Elements of a tensor that are exchanged one by one; of a larger one each rank's are taken to be alike."""
 state = types.SimpleNamespace(rank=0, size=1, backend=None, count=0)
-DistError = type("DistError", (RuntimeError,), {"__module__": "torch.distributed"})
-DistBackendError, DistNetworkError = (
-    type(name, (DistError,), {"__module__": "torch.distributed"}) for name in ("DistBackendError", "DistNetworkError")
-)
-is_available = is_nccl_available = is_gloo_available = lambda: True
-is_mpi_available, is_initialized = lambda: False, lambda: state.backend is not None
-is_torchelastic_launched = lambda: "TORCHELASTIC_RUN_ID" in os.environ
+DistNetworkError = type("DistNetworkError", (RuntimeError,), {"__module__": "torch.distributed"})
+is_available, is_initialized = lambda: True, lambda: state.backend is not None
 
 
 def _checked():
     if state.backend is None:
-        raise ValueError(
-            "Default process group has not been initialized, please make sure to call init_process_group."
-        )
+        what = "Default process group has not been initialized, please make sure to call init_process_group."
+        raise ValueError(what)
     return state
 
 
@@ -44,22 +37,17 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     given = {"RANK": rank, "WORLD_SIZE": world_size}
     for name in VARIABLES if init_method in (None, "env://") else ():
         if given.get(name, -1) < 0 and not os.environ.get(name):
-            raise ValueError(
-                f"Error initializing torch.distributed using env:// rendezvous: environment variable {name} expected, but not set"
-            )
+            what = "Error initializing torch.distributed using env:// rendezvous: environment variable"
+            raise ValueError(f"{what} {name} expected, but not set")
     gpus = _device.session.facts()["gpus"]
     if backend == "nccl" and not gpus:
         raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
     state.rank = rank if rank >= 0 else int(os.environ["RANK"])
     state.size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
-    host, port, wait = (
-        os.environ.get("MASTER_ADDR", "localhost"),
-        int(os.environ.get("MASTER_PORT", "29500")),
-        timeout,
-    )
+    host, port = os.environ.get("MASTER_ADDR", "localhost"), os.environ.get("MASTER_PORT", "29500")
     if (init_method or "").startswith("tcp://"):
         host, _, port = init_method[6:].rpartition(":")
-    until = time.time() + (wait.total_seconds() if wait else TIMEOUT_S)
+    until = time.time() + (timeout.total_seconds() if timeout else TIMEOUT_S)
     ask("join_group", rank=state.rank, size=state.size, host=host, port=int(port), until=until)
     state.backend, before = backend or ("nccl" if gpus else "gloo"), sys.excepthook
 
@@ -79,7 +67,7 @@ def destroy_process_group(group=None):
 
 
 get_rank, get_world_size = lambda group=None: _checked().rank, lambda group=None: _checked().size
-get_backend, new_group = lambda group=None: _checked().backend, lambda *args, **more: None
+get_backend = lambda group=None: _checked().backend
 barrier = lambda *args, **more: _met(None) and None
 
 
@@ -128,10 +116,6 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
         each.detach().copy_(row)
 
 
-def all_gather_object(object_list, obj, group=None):
-    object_list[:] = _met(obj)
-
-
 class DistributedDataParallel(nn.Module):
     def __init__(self, module, device_ids=None, **more):
         _checked()
@@ -142,25 +126,12 @@ class DistributedDataParallel(nn.Module):
             each.register_hook(self.average)
 
     def average(self, grad):
-        rows = _gathered(grad) if state.size > 1 and self.syncs else None
+        rows = _gathered(grad) if state.size > 1 else None
         return _combined(rows, "AVG") if rows else grad
 
-    syncs = True
     forward = lambda self, *args, **more: self.module(*args, **more)
-
-    @contextlib.contextmanager
-    def no_sync(self):
-        self.syncs = False
-        try:
-            yield
-        finally:
-            self.syncs = True
 
 
 nn.parallel = module(
     "torch.nn.parallel", DistributedDataParallel=DistributedDataParallel, DataParallel=nn.DataParallel
 )
-
-
-def __getattr__(name):
-    raise AttributeError(f"module 'torch.distributed' has no attribute {name!r}")

@@ -5,11 +5,10 @@ import math
 from collections import OrderedDict
 
 import torch
-from torch._autograd import set_grad
 from torch._ops import drawn
 from torch._ops import module as fileless
 from torch._tensor import Tensor
-from torch._types import state
+from torch._types import DTYPES, state
 from torch.nn import functional as F
 
 
@@ -24,74 +23,62 @@ class Parameter(Tensor):
     __init__ = lambda self, data=None, requires_grad=True: None
 
 
+PLACES = ("_parameters", "_buffers", "_modules")
+
+
 class Module:
     """A part of a model, with its parameters, buffers and parts."""
 
     training = True
 
     def __init__(self):
-        for name in ("_parameters", "_buffers", "_modules"):
+        for name in PLACES:
             self.__dict__.setdefault(name, {})
-        self.__dict__["_hooks"] = []
 
     def __setattr__(self, name, value):
-        kinds = {"_parameters": Parameter, "_modules": Module}
-        place = next((each for each, kind in kinds.items() if isinstance(value, kind)), None)
+        place = {Parameter: "_parameters"}.get(type(value)) or ("_modules" if isinstance(value, Module) else None)
         if place and place not in self.__dict__:
-            raise AttributeError(
-                f"cannot assign {place[1:-1]}s before Module.__init__() call".replace("modules", "module")
-            )
-        for each in ("_parameters", "_buffers", "_modules"):
+            what = "module" if place == "_modules" else "parameters"
+            raise AttributeError(f"cannot assign {what} before Module.__init__() call")
+        for each in PLACES:
             if name in self.__dict__.get(each, ()) and (value is None or each == "_buffers"):
                 place = each
         (self.__dict__[place] if place else self.__dict__)[name] = value
 
     def __getattr__(self, name):
-        for each in ("_parameters", "_buffers", "_modules"):
+        for each in PLACES:
             if name in self.__dict__.get(each, ()):
                 return self.__dict__[each][name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
-    def __call__(self, *args, **more):
-        found = self.forward(*args, **more)
-        for hook in self._hooks:
-            hook(self, args, found)
-        return found
-
     def forward(self, *args):
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
+    __call__ = lambda self, *args, **more: self.forward(*args, **more)
     register_buffer = lambda self, name, value, persistent=True: self._buffers.__setitem__(name, value)
     register_parameter = lambda self, name, value: self._parameters.__setitem__(name, value)
-    add_module = lambda self, name, value: self._modules.__setitem__(name, value)
-    register_forward_hook = lambda self, hook: self._hooks.append(hook)
-    children, named_children = lambda self: iter(self._modules.values()), lambda self: iter(self._modules.items())
-    modules = lambda self: (module for _, module in self.named_modules())
-    parameters = lambda self, recurse=True: (each for _, each in self.named_parameters())
-    buffers = lambda self: (each for _, each in self._named("_buffers"))
-    named_parameters = lambda self, *args, **more: self._named("_parameters")
-    named_buffers = lambda self: self._named("_buffers")
-    eval, half, float = (
-        lambda self: self.train(False),
-        lambda self: self.to(torch.float16),
-        lambda self: self.to(torch.float32),
+    children, modules = lambda self: iter(self._modules.values()), lambda self: (m for _, m in self.named_modules())
+    parameters, buffers = (lambda self, name=name: (x for _, x in self._named(name)) for name in PLACES[:2])
+    named_parameters, named_buffers = (lambda self, name=name: self._named(name) for name in PLACES[:2])
+    half, float, double, bfloat16 = (
+        lambda self, name=name: self.to(DTYPES[name]) for name in ("float16", "float32", "float64", "bfloat16")
     )
     cpu, cuda = lambda self: self.to("cpu"), lambda self, device=None: self.to("cuda" if device is None else device)
-    bfloat16, double = lambda self: self.to(torch.bfloat16), lambda self: self.to(torch.float64)
-    extra_repr = lambda self: ""
+    eval, extra_repr = lambda self: self.train(False), lambda self: ""
 
     def named_modules(self, prefix=""):
         yield prefix, self
         for name, each in self._modules.items():
             yield from each.named_modules(f"{prefix}.{name}" if prefix else name)
 
-    def _named(self, place):
+    def _named(self, *places):
         seen = set()
-        for prefix, module in self.named_modules():
-            for name, each in module.__dict__[place].items():
-                if each is not None and id(each) not in seen:
-                    seen.add(id(each))
-                    yield f"{prefix}.{name}" if prefix else name, each
+        for place in places:
+            for prefix, module in self.named_modules():
+                for name, each in module.__dict__[place].items():
+                    if each is not None and id(each) not in seen:
+                        seen.add(id(each))
+                        yield f"{prefix}.{name}" if prefix else name, each
 
     def train(self, mode=True):
         for each in self.modules():
@@ -105,22 +92,14 @@ class Module:
         return self
 
     def to(self, *args, **more):
-        for module in self.modules():
-            for table in (module._parameters, module._buffers):
-                for name, each in table.items():
-                    if each is not None:
-                        self._move(table, name, each, args, more)
+        """Move parameters and buffers, each in place; whole numbers keep their type."""
+        for _, each in self._named("_parameters", "_buffers"):
+            moved = each.detach().to(*args, **more)
+            if not each.is_floating_point():
+                moved = each.detach().to(moved.device)
+            for name in ("_buffer", "device", "_dtype", "_strides", "_offset"):
+                setattr(each, name, getattr(moved, name))
         return self
-
-    @staticmethod
-    def _move(table, name, each, args, more):
-        kinds = [arg for arg in args if not isinstance(arg, torch.dtype)] if not each.is_floating_point() else args
-        with set_grad(False):
-            moved = each.to(
-                *kinds, **(more if each.is_floating_point() else {k: v for k, v in more.items() if k != "dtype"})
-            )
-        each._buffer, each.device, each._dtype, each._strides, each._offset = (
-            moved._buffer, moved.device, moved._dtype, moved._strides, moved._offset)  # fmt: skip
 
     def zero_grad(self, set_to_none=True):
         for each in self.parameters():
@@ -132,37 +111,31 @@ class Module:
         return self
 
     def state_dict(self):
-        return OrderedDict(
-            (name, each.detach()) for name, each in [*self._named("_parameters"), *self._named("_buffers")]
-        )
+        return OrderedDict((name, each.detach()) for name, each in self._named("_parameters", "_buffers"))
 
     def load_state_dict(self, found, strict=True):
-        own = dict([*self._named("_parameters"), *self._named("_buffers")])
-        missing, extra = [name for name in own if name not in found], [name for name in found if name not in own]
-        lines = (
-            [f"Missing key(s) in state_dict: {', '.join(map(repr, missing))}. ".replace("'", '"')] if missing else []
-        )
-        lines += (
-            [f"Unexpected key(s) in state_dict: {', '.join(map(repr, extra))}. ".replace("'", '"')] if extra else []
-        )
-        for name in set(own) & set(found):
+        own = self.state_dict()
+        lines = []
+        for what, names in (("Missing", own.keys() - found.keys()), ("Unexpected", found.keys() - own.keys())):
+            if names and strict:
+                known = ", ".join(f'"{name}"' for name in (*own, *found) if name in names)
+                lines.append(f"{what} key(s) in state_dict: {known}. ")
+        for name in [name for name in own if name in found]:
             if own[name]._shape != found[name]._shape:
                 lines.append(
                     f"size mismatch for {name}: copying a param with shape {found[name].shape} from checkpoint, the shape in "
                     f"current model is {own[name].shape}."
                 )
             else:
-                with set_grad(False):
-                    own[name].copy_(found[name])
-        if lines and strict:
+                own[name].copy_(found[name])
+        if lines:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(lines))
         return "<All keys matched successfully>"
 
     def __repr__(self):
         parts = [f"({name}): " + repr(each).replace("\n", "\n  ") for name, each in self._modules.items()]
-        if not parts:
-            return f"{type(self).__name__}({self.extra_repr()})"
-        return f"{type(self).__name__}(\n  " + "\n  ".join(parts) + "\n)"
+        inside = "\n  " + "\n  ".join(parts) + "\n" if parts else self.extra_repr()
+        return f"{type(self).__name__}({inside})"
 
 
 class Sequential(Module):
@@ -172,12 +145,12 @@ class Sequential(Module):
         self._modules.update({str(name): part for name, part in named})
 
     def forward(self, x):
-        for each in self._modules.values():
+        for each in self:
             x = each(x)
         return x
 
     __len__, __iter__ = lambda self: len(self._modules), lambda self: iter(self._modules.values())
-    __getitem__ = lambda self, at: list(self._modules.values())[at]
+    __getitem__ = lambda self, at: list(self)[at]
     append = lambda self, part: self._modules.__setitem__(str(len(self)), part)
 
 
@@ -186,7 +159,7 @@ class ModuleList(Sequential):
         super().__init__(*parts)
 
 
-def _uniform(shape, bound, device, dtype):
+def _uniform(shape, bound, device=None, dtype=None):
     name = dtype.name if dtype else state.default
     return Parameter(drawn("uniform", shape, name, device, -bound, bound))
 
@@ -199,27 +172,30 @@ class Linear(Module):
         self.register_parameter("bias", _uniform((out_features,), bound, device, dtype) if bias else None)
 
     forward = lambda self, x: F.linear(x, self.weight, self.bias)
-    extra_repr = lambda self: (
-        f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
-    )
+
+    def extra_repr(self):
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+def _pair(value):
+    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 class Conv2d(Module):
-    def __init__(
-        self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, **more
-    ):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
         super().__init__()
-        kernel = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
-        self.stride, self.padding, self.groups = stride, padding, groups
-        self.text = f"{in_channels}, {out_channels}, kernel_size={kernel}, stride={(stride,) * 2 if isinstance(stride, int) else stride}"
+        kernel, self.stride, self.padding, self.groups = _pair(kernel_size), _pair(stride), padding, groups
+        self.text = f"{in_channels}, {out_channels}, kernel_size={kernel}, stride={self.stride}"
         shape = (out_channels, in_channels // groups, *kernel)
         bound = 1 / math.sqrt(math.prod(shape[1:]))
-        self.weight = _uniform(shape, bound, None, None)
-        self.register_parameter("bias", _uniform(shape[:1], bound, None, None) if bias else None)
+        self.weight = _uniform(shape, bound)
+        self.register_parameter("bias", _uniform(shape[:1], bound) if bias else None)
 
     forward = lambda self, x: F.conv2d(x, self.weight, self.bias, self.stride, self.padding, 1, self.groups)
-    extra_repr = lambda self: self.text + (f", padding={(self.padding,) * 2 if isinstance(self.padding, int) else self.padding}"
-                                           if self.padding else "") + (", bias=False" if self.bias is None else "")  # fmt: skip
+
+    def extra_repr(self):
+        padding = f", padding={_pair(self.padding)}" if self.padding else ""
+        return self.text + padding + (", bias=False" if self.bias is None else "")
 
 
 class Embedding(Module):
@@ -233,14 +209,11 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    def __init__(self, normalized_shape, eps=1e-5, **more):
+    def __init__(self, normalized_shape, eps=1e-5):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps = eps
-        self.weight, self.bias = (
-            Parameter(torch.ones(self.normalized_shape)),
-            Parameter(torch.zeros(self.normalized_shape)),
-        )
+        self.eps, self.weight = eps, Parameter(torch.ones(self.normalized_shape))
+        self.bias = Parameter(torch.zeros(self.normalized_shape))
 
     forward = lambda self, x: F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
     extra_repr = lambda self: f"{self.normalized_shape}, eps={self.eps}, elementwise_affine=True"
@@ -261,9 +234,9 @@ class BatchNorm1d(Module):
         own = self.weight, self.bias, self.training, self.momentum, self.eps
         return F.batch_norm(x, self.running_mean, self.running_var, *own)
 
-    extra_repr = lambda self: (
-        f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine=True, track_running_stats=True"
-    )
+    def extra_repr(self):
+        own = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
+        return own + ", affine=True, track_running_stats=True"
 
 
 BatchNorm2d = type("BatchNorm2d", (BatchNorm1d,), {"__module__": "torch.nn"})
@@ -273,7 +246,7 @@ class MultiheadAttention(Module):
     def __init__(self, embed_dim, num_heads, dropout=0.0, batch_first=False, **more):
         super().__init__()
         self.num_heads, self.batch_first, self.dropout = num_heads, batch_first, dropout
-        self.in_proj_weight = _uniform((3 * embed_dim, embed_dim), math.sqrt(6 / (4 * embed_dim)), None, None)
+        self.in_proj_weight = _uniform((3 * embed_dim, embed_dim), math.sqrt(6 / (4 * embed_dim)))
         self.in_proj_bias, self.out_proj = Parameter(torch.zeros(3 * embed_dim)), Linear(embed_dim, embed_dim)
 
     def forward(self, query, key, value, attn_mask=None, need_weights=True, is_causal=False, **more):
@@ -288,55 +261,39 @@ class MultiheadAttention(Module):
         return turned(self.out_proj(found.transpose(1, 2).flatten(2))), None
 
 
-_made = {}
-
-
-def _layer(name, function, **usual):
+def _layer(name, function, training=False, **usual):
     """Make the class of a layer, or a loss, that is a function with fixed options."""
 
     def __init__(self, *args, **more):
         Module.__init__(self)
         self.options = {**usual, **dict(zip(usual, args, strict=False)), **more}
-        if usual.get("stride", 0) is None and self.options["stride"] is None:
-            self.options["stride"] = self.options["kernel_size"]
 
     def forward(self, *args):
-        return function(*args, **self.options, **({"training": self.training} if name == "Dropout" else {}))
+        return function(*args, **self.options, **({"training": self.training} if training else {}))
 
     def extra_repr(self):
-        return (
-            ", ".join(f"{key}={value}" for key, value in self.options.items())
-            if usual and not name.endswith("Loss")
-            else ""
-        )
+        return ", ".join(f"{key}={value}" for key, value in self.options.items()) if usual else ""
 
     made = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__module__": "torch.nn"}
-    globals()[name] = _made[name] = type(name, (Module,), made)
+    return type(name, (Module,), made)
 
 
-for name in ("ReLU", "GELU", "SiLU", "Sigmoid", "Tanh", "Softplus"):
-    _layer(name, getattr(F, name.lower()))
-for name in (
-    "CrossEntropyLoss",
-    "MSELoss",
-    "L1Loss",
-    "NLLLoss",
-    "BCELoss",
-    "BCEWithLogitsLoss",
-    "SmoothL1Loss",
-    "HuberLoss",
-):
-    words = {"CrossEntropyLoss": "cross_entropy", "BCELoss": "binary_cross_entropy", "NLLLoss": "nll_loss",
-             "BCEWithLogitsLoss": "binary_cross_entropy_with_logits", "SmoothL1Loss": "smooth_l1_loss"}  # fmt: skip
-    _layer(name, getattr(F, words.get(name, name[:-4].lower() + "_loss")))
-_layer("Dropout", F.dropout, p=0.5, inplace=False)
-_layer("Softmax", F.softmax, dim=-1)
-_layer("LogSoftmax", F.log_softmax, dim=-1)
-_layer("Flatten", lambda x, start_dim, end_dim: x.flatten(start_dim, end_dim), start_dim=1, end_dim=-1)
-_layer("Identity", lambda x, **options: x)
-_layer("MaxPool2d", F.max_pool2d, kernel_size=2, stride=None, padding=0, dilation=1, ceil_mode=False)
-_layer("AvgPool2d", F.avg_pool2d, kernel_size=2, stride=None, padding=0)
-_layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, output_size=1)
+ReLU, GELU, SiLU, Sigmoid, Tanh = (
+    _layer(each, getattr(F, each.lower())) for each in "ReLU GELU SiLU Sigmoid Tanh".split()
+)
+MSELoss, L1Loss, NLLLoss = (
+    _layer(f"{each}Loss", getattr(F, f"{each.lower()}_loss")) for each in ("MSE", "L1", "NLL")
+)
+CrossEntropyLoss = _layer("CrossEntropyLoss", F.cross_entropy)
+BCELoss = _layer("BCELoss", F.binary_cross_entropy)
+BCEWithLogitsLoss = _layer("BCEWithLogitsLoss", F.binary_cross_entropy_with_logits)
+Dropout = _layer("Dropout", F.dropout, training=True, p=0.5, inplace=False)
+Softmax, LogSoftmax = _layer("Softmax", F.softmax, dim=-1), _layer("LogSoftmax", F.log_softmax, dim=-1)
+Flatten = _layer("Flatten", torch.flatten, start_dim=1, end_dim=-1)
+Identity = _layer("Identity", lambda x, *args, **options: x)
+MaxPool2d = _layer("MaxPool2d", F.max_pool2d, kernel_size=2, stride=None, padding=0)
+AvgPool2d = _layer("AvgPool2d", F.avg_pool2d, kernel_size=2, stride=None, padding=0)
+AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, output_size=1)
 
 
 class TransformerEncoderLayer(Module):
@@ -349,16 +306,12 @@ class TransformerEncoderLayer(Module):
         activation="relu",
         batch_first=False,
         norm_first=False,
-        **more,
     ):
         super().__init__()
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first)
-        self.linear1, self.dropout, self.linear2 = (
-            Linear(d_model, dim_feedforward),
-            _made["Dropout"](dropout),
-            Linear(dim_feedforward, d_model),
-        )
+        self.linear1, self.linear2 = Linear(d_model, dim_feedforward), Linear(dim_feedforward, d_model)
         self.norm1, self.norm2, self.norm_first = LayerNorm(d_model), LayerNorm(d_model), norm_first
+        self.dropout = Dropout(dropout)
         self.activation = getattr(F, activation) if isinstance(activation, str) else activation
 
     def forward(self, src, src_mask=None, is_causal=False, **more):
@@ -375,7 +328,7 @@ class TransformerEncoder(Module):
     def __init__(self, encoder_layer, num_layers, norm=None, **more):
         super().__init__()
         self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
-        self.norm = norm or _made["Identity"]()
+        self.norm = norm or Identity()
 
     def forward(self, src, mask=None, **more):
         for each in self.layers:
@@ -392,58 +345,36 @@ class Transformer(Module):
 
 
 class GRU(Module):
-    gates = 3
-
-    def __init__(self, input_size, hidden_size, num_layers=1, batch_first=False, **more):
+    def __init__(self, input_size, hidden_size, num_layers=1, batch_first=False):
         super().__init__()
         self.hidden_size, self.num_layers, self.batch_first = hidden_size, num_layers, batch_first
         for layer in range(num_layers):
             for name, size in (("ih", hidden_size if layer else input_size), ("hh", hidden_size)):
                 for kind, rest in (("weight", (size,)), ("bias", ())):
-                    made = _uniform((self.gates * hidden_size, *rest), hidden_size**-0.5, None, None)
+                    made = _uniform((3 * hidden_size, *rest), hidden_size**-0.5)
                     setattr(self, f"{kind}_{name}_l{layer}", made)
 
     def forward(self, x, hidden=None):
-        x = x.transpose(0, 1) if self.batch_first else x
-        zeros, last = torch.zeros(x.size(1), self.hidden_size, device=x.device, dtype=x.dtype), []
+        x, last = x.transpose(0, 1) if self.batch_first else x, []
+        zeros = torch.zeros(x.size(1), self.hidden_size, device=x.device, dtype=x.dtype)
         for layer in range(self.num_layers):
             own = [getattr(self, f"{kind}_{name}_l{layer}") for name in ("ih", "hh") for kind in ("weight", "bias")]
-            state, outs = (zeros, zeros) if hidden is None else self.split(hidden, layer), []
+            h, found = zeros if hidden is None else hidden[layer], []
             for at in range(x.size(0)):
-                state = self.step(F.linear(x[at], *own[:2]), F.linear(state[0], *own[2:]), *state)
-                outs.append(state[0])
-            x, last = torch.stack(outs), [*last, state]
-        whole = [torch.stack(each) for each in zip(*last, strict=True)]
-        return x.transpose(0, 1) if self.batch_first else x, whole[0] if self.gates == 3 else tuple(whole)
+                h = self.step(F.linear(x[at], *own[:2]), F.linear(h, *own[2:]), h)
+                found.append(h)
+            x, last = torch.stack(found), [*last, h]
+        return x.transpose(0, 1) if self.batch_first else x, torch.stack(last)
 
-    split = lambda self, hidden, layer: (hidden[layer], hidden[layer])
-
-    def step(self, given, before, h, unused):
+    def step(self, given, before, h):
         (r, z, n), (s, y, m) = given.chunk(3, -1), before.chunk(3, -1)
         z = (z + y).sigmoid()
-        h = (1 - z) * (n + (r + s).sigmoid() * m).tanh() + z * h
-        return h, h
+        return (1 - z) * (n + (r + s).sigmoid() * m).tanh() + z * h
 
 
-class LSTM(GRU):
-    gates = 4
-    split = lambda self, hidden, layer: (hidden[0][layer], hidden[1][layer])
-
-    def step(self, given, before, h, c):
-        i, f, g, o = (given + before).chunk(4, -1)
-        c = f.sigmoid() * c + i.sigmoid() * g.tanh()
-        return o.sigmoid() * c.tanh(), c
-
-
-_changed = lambda change: lambda x, *args, **more: x.detach()._become(change(x.detach(), *args, **more)) is None or x
-
-
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0, **more):
-    grads = [
-        each.grad
-        for each in ([parameters] if isinstance(parameters, Tensor) else parameters)
-        if each.grad is not None
-    ]
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0):
+    every = [parameters] if isinstance(parameters, Tensor) else parameters
+    grads = [each.grad for each in every if each.grad is not None]
     total = torch.stack([each.norm() for each in grads]).norm()
     if all(each._known() for each in grads):
         share = min(max_norm / (total.item() + 1e-6), 1.0)
@@ -460,25 +391,21 @@ class DataParallel(Module):
     forward = lambda self, *args, **more: self.module(*args, **more)
 
 
-def _bound(x, gain=1.0):
-    return gain * math.sqrt(3 / math.prod(x._shape[1:]))
+def _filled(values):
+    """Make a function that fills a tensor in place, whether it has gradients or not."""
+    return lambda x, *args, **more: x.detach().copy_(values(x.detach(), *args, **more)) is None or x
+
+
+def _spread(x, bound):
+    return (torch.rand_like(x) * 2 - 1) * bound
 
 
 init = fileless(
-    "torch.nn.init",
-    zeros_=_changed(lambda x: torch.zeros_like(x)), ones_=_changed(lambda x: torch.ones_like(x)),
-    constant_=_changed(torch.full_like), normal_=_changed(lambda x, mean=0.0, std=1.0: torch.randn_like(x) * std + mean),
-    uniform_=_changed(lambda x, a=0.0, b=1.0: torch.rand_like(x) * (b - a) + a),
-    xavier_uniform_=_changed(lambda x, **more: (torch.rand_like(x) * 2 - 1) * math.sqrt(6 / sum(x._shape[:2]))),
-    xavier_normal_=_changed(lambda x, **more: torch.randn_like(x) * math.sqrt(2 / sum(x._shape[:2]))),
-    kaiming_uniform_=_changed(lambda x, *args, **more: (torch.rand_like(x) * 2 - 1) * _bound(x, math.sqrt(2))),
-    kaiming_normal_=_changed(lambda x, *args, **more: torch.randn_like(x) * math.sqrt(2 / math.prod(x._shape[1:]))),
+    "torch.nn.init", zeros_=_filled(torch.zeros_like), ones_=_filled(torch.ones_like),
+    constant_=_filled(torch.full_like), normal_=_filled(lambda x, mean=0.0, std=1.0: torch.randn_like(x) * std + mean),
+    uniform_=_filled(lambda x, a=0.0, b=1.0: torch.rand_like(x) * (b - a) + a),
+    xavier_uniform_=_filled(lambda x: _spread(x, math.sqrt(6 / sum(x._shape[:2])))),
+    kaiming_normal_=_filled(lambda x, **more: torch.randn_like(x) * math.sqrt(2 / math.prod(x._shape[1:]))),
+    kaiming_uniform_=_filled(lambda x, **more: _spread(x, math.sqrt(6 / math.prod(x._shape[1:])))),
 )  # fmt: skip
 utils = fileless("torch.nn.utils", clip_grad_norm_=clip_grad_norm_)
-
-
-def __getattr__(name):
-    raise AttributeError(f"module 'torch.nn' has no attribute {name!r}")
-
-
-del name, words

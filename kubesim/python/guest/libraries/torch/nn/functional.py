@@ -9,16 +9,13 @@ import _device
 import torch
 from torch._autograd import record
 from torch._ops import drawn
-from torch._tensor import Tensor, where
 from torch._types import state, work
 
 HALF_LIFE, FLOOR = {"classes": 90.0, "values": 60.0}, {"classes": 0.06, "values": 0.03}
 MAX_RATIO = 30.0
 """A learning rate so many times the usual one makes a training diverge."""
-for each in ("relu", "gelu", "silu", "softplus", "sigmoid", "tanh", "softmax", "log_softmax"):
-    globals()[each] = lambda x, *args, each=each, inplace=False, approximate="none", **more: getattr(x, each)(
-        *args, **more
-    )
+for each in ("relu", "gelu", "silu", "sigmoid", "tanh", "softmax", "log_softmax"):
+    globals()[each] = lambda x, dim=None, each=each, **more: getattr(x, each)(*(() if dim is None else (dim,)))
 
 
 class Course:
@@ -47,9 +44,8 @@ class Course:
 
     def accuracy(self, classes):
         best = 0.985 if classes <= 100 else 0.8
-        return min(
-            max((1 / classes + (best - 1 / classes) * (1 - self.left("classes"))) * self.noise(0.01), 0.0), 1.0
-        )
+        found = 1 / classes + (best - 1 / classes) * (1 - self.left("classes"))
+        return min(max(found * self.noise(0.01), 0.0), 1.0)
 
 
 course = state.course = Course()
@@ -102,9 +98,6 @@ def _pointwise(name, function):
 
 mse_loss = _pointwise("mse_loss", lambda x, y: (x - y) ** 2)
 l1_loss = _pointwise("l1_loss", lambda x, y: (x - y).abs())
-smooth_l1_loss = huber_loss = _pointwise(
-    "smooth_l1_loss", lambda x, y: where((d := (x - y).abs()) < 1, d * d * 0.5, d - 0.5)
-)
 binary_cross_entropy = _pointwise(
     "binary_cross_entropy", lambda x, y: -(y * x.log().clamp(min=-100) + (1 - y) * (1 - x).log().clamp(min=-100))
 )
@@ -116,11 +109,10 @@ def linear(input, weight, bias=None):
     return found + bias.to(found.dtype) if bias is not None else found
 
 
-def embedding(input, weight, padding_idx=None):
+def embedding(input, weight):
     if not weight._known() or input.numel() * weight._shape[1] > 1 << 16:
-        return record(
-            weight._guess((*input._shape, weight._shape[1]), weight._dtype, 0.0, 1.0), "Embedding", (weight,), None
-        )
+        made = weight._guess((*input._shape, weight._shape[1]), weight._dtype, 0.0, 1.0)
+        return record(made, "Embedding", (weight,), None)
     return weight[input]
 
 
@@ -130,22 +122,11 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return input * (drawn("uniform", input._shape, "float32", input.device, 0.0, 1.0) >= p) / (1 - p)
 
 
-def one_hot(tensor, num_classes=-1):
-    count = num_classes if num_classes > 0 else int(tensor.max()) + 1
-    return (tensor.unsqueeze(-1) == torch.arange(count, device=tensor.device)).long()
-
-
-def normalize(input, p=2.0, dim=1, eps=1e-12):
-    return input / input.norm(p, dim, True).clamp(min=eps)
-
-
-def pad(input, pad, mode="constant", value=0.0):
-    for at in range(len(pad) // 2):
-        dim = input.ndim - 1 - at
-        sides = [input._guess((*input._shape[:dim], size, *input._shape[dim + 1 :]), input._dtype, value)
-                 for size in pad[2 * at : 2 * at + 2]]  # fmt: skip
-        input = torch.cat([each for each in (sides[0], input, sides[1]) if each._shape[dim]], dim)
-    return input
+def _padded(x, height, width):
+    for dim, size in ((2, height), (3, width)):
+        side = x._guess((*x._shape[:dim], size, *x._shape[dim + 1 :]), x._dtype, 0.0)
+        x = torch.cat([side, x, side], dim) if size else x
+    return x
 
 
 def _normalized(x, dims, weight, bias, eps, shape):
@@ -169,9 +150,8 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None, trainin
         bare = input.detach()
         running_mean.copy_(running_mean * (1 - momentum) + bare.mean(dims) * momentum)
         count = max(bare.numel() // bare._shape[1], 2)
-        running_var.copy_(
-            running_var * (1 - momentum) + bare._reduced("var0", dims) * (momentum * count / (count - 1))
-        )
+        spread = bare._reduced("var0", dims) * (momentum * count / (count - 1))
+        running_var.copy_(running_var * (1 - momentum) + spread)
     return _normalized(input, dims, weight, bias, eps, shape)
 
 
@@ -183,13 +163,10 @@ def _windows(x, kernel, stride, padding):
     height, width = (x._shape[2] + 2 * ph - kh) // sh + 1, (x._shape[3] + 2 * pw - kw) // sw + 1
     if not x._known() or x._shape[0] * x._shape[1] * height * width * kh * kw > 1 << 16:
         return None, height, width
-    x = pad(x, (pw, pw, ph, ph)) if ph or pw else x
-    rows = [[top * sh + row for row in range(kh) for _ in range(kw)] for top in range(height) for _ in range(width)]
-    columns = [
-        [left * sw + column for _ in range(kh) for column in range(kw)]
-        for _ in range(height)
-        for left in range(width)
-    ]
+    x = _padded(x, ph, pw)
+    tops, lefts = range(0, height * sh, sh), range(0, width * sw, sw)
+    rows = [[top + row for row in range(kh) for _ in range(kw)] for top in tops for _ in lefts]
+    columns = [[left + column for _ in range(kh) for column in range(kw)] for _ in tops for left in lefts]
     return x[:, :, torch.tensor(rows), torch.tensor(columns)], height, width
 
 
@@ -238,19 +215,9 @@ def adaptive_avg_pool2d(input, output_size):
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
     scores = query @ key.transpose(-2, -1) / math.sqrt(query._shape[-1])
     if is_causal:
-        ones = torch.ones(scores._shape[-2:], dtype=torch.bool, device=query.device)
-        attn_mask = torch.tril(ones.float()).bool()
-    if attn_mask is not None:
-        scores = (
-            scores.masked_fill(attn_mask.logical_not(), -math.inf)
-            if attn_mask._dtype == "bool"
-            else scores + attn_mask
-        )
+        attn_mask = torch.tril(torch.ones(scores._shape[-2:], device=query.device)).bool()
+    if attn_mask is not None and attn_mask._dtype == "bool":
+        scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
     return dropout(scores.softmax(-1), dropout_p) @ value.to(scores.dtype)
-
-
-__all__ = ["Tensor"]
-
-
-def __getattr__(name):
-    raise AttributeError(f"module 'torch.nn.functional' has no attribute {name!r}")

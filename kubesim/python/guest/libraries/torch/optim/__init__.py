@@ -3,10 +3,11 @@
 import math
 
 from torch._autograd import set_grad
+from torch._ops import module
 from torch._types import work
 from torch.nn.functional import course
 
-USUAL = {"SGD": 0.05, "Adam": 1e-3, "AdamW": 5e-4, "RMSprop": 1e-3, "Adagrad": 1e-2}
+USUAL = {"SGD": 0.05, "Adam": 1e-3, "AdamW": 5e-4}
 """Learning rates at which a training goes as it usually does."""
 
 
@@ -44,10 +45,10 @@ class Optimizer:
         """Change one parameter; True where only its statistics are known."""
         if each.grad is None:
             return False
-        kept = self.state.get(id(each))
-        if kept is None:
-            kept = self.state[id(each)] = {"step": 0, "buffers": [each._guess(each._shape, each._dtype, 0.0) for _ in range(
-                self.buffers)]}  # fmt: skip
+        if id(each) not in self.state:
+            buffers = [each._guess(each._shape, each._dtype, 0.0) for _ in range(self.buffers)]
+            self.state[id(each)] = {"step": 0, "buffers": buffers}
+        kept = self.state[id(each)]
         kept["step"] += 1
         work(each.device, 0, each.nbytes * (3 + 2 * self.buffers))
         if each.grad._known() and each._known():
@@ -63,14 +64,6 @@ class Optimizer:
         self.state = {id(each): kept for each, kept in zip(self.parameters(), found["state"], strict=True) if kept}
         for group, saved in zip(self.param_groups, found["param_groups"], strict=True):
             group.update({key: value for key, value in saved.items() if key != "params"})
-
-    def __repr__(self):
-        text = f"{type(self).__name__} ("
-        for at, group in enumerate(self.param_groups):
-            text += f"\nParameter Group {at}\n" + "\n".join(
-                f"    {key}: {group[key]}" for key in sorted(group) if key != "params"
-            )
-        return text + "\n)"
 
 
 class SGD(Optimizer):
@@ -89,10 +82,11 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    buffers, decoupled = 2, False
+    buffers, decoupled, weight_decay = 2, False, 0
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, **more):
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, **more)
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=None, **more):
+        decay = self.weight_decay if weight_decay is None else weight_decay
+        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=decay, **more)
 
     def update(self, x, g, group, kept):
         (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
@@ -108,24 +102,36 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    decoupled = True
-
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, **more):
-        super().__init__(params, lr, betas, eps, weight_decay, **more)
+    decoupled, weight_decay = True, 1e-2
 
 
-class RMSprop(Optimizer):
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, **more):
-        super().__init__(params, lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay)
+class LambdaLR:
+    """A rule of the epoch for a factor of the first learning rate."""
 
-    def update(self, x, g, group, kept):
-        square = kept["buffers"][0]
-        square.copy_(square * group["alpha"] + g * g * (1 - group["alpha"]))
-        x.sub_(g / (square.sqrt() + group["eps"]) * group["lr"])
+    def __init__(self, optimizer, lr_lambda):
+        self.optimizer, self.rule, self.last_epoch = optimizer, lr_lambda, -1
+        self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
+        self.step()
+
+    def step(self):
+        self.last_epoch += 1
+        for group, base in zip(self.optimizer.param_groups, self.base_lrs, strict=True):
+            group["lr"] = base * self.rule(self.last_epoch)
+
+    get_last_lr = lambda self: [group["lr"] for group in self.optimizer.param_groups]
+    state_dict = lambda self: {"last_epoch": self.last_epoch, "base_lrs": self.base_lrs}
+    load_state_dict = lambda self, found: vars(self).update(found)
 
 
-from torch.optim import lr_scheduler  # noqa: E402, F401
+def StepLR(optimizer, step_size, gamma=0.1):
+    return LambdaLR(optimizer, lambda epoch: gamma ** (epoch // step_size))
 
 
-def __getattr__(name):
-    raise AttributeError(f"module 'torch.optim' has no attribute {name!r}")
+def CosineAnnealingLR(optimizer, T_max, eta_min=0.0):
+    low = eta_min / optimizer.param_groups[0]["lr"]
+    return LambdaLR(optimizer, lambda epoch: low + (1 - low) * (1 + math.cos(math.pi * epoch / T_max)) / 2)
+
+
+lr_scheduler = module(
+    "torch.optim.lr_scheduler", LambdaLR=LambdaLR, StepLR=StepLR, CosineAnnealingLR=CosineAnnealingLR
+)

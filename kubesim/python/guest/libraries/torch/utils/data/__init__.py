@@ -13,10 +13,6 @@ class Dataset:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
 
 
-class IterableDataset(Dataset):
-    pass
-
-
 class TensorDataset(Dataset):
     def __init__(self, *tensors):
         assert all(each._shape[0] == tensors[0]._shape[0] for each in tensors), "Size mismatch between tensors"
@@ -43,28 +39,12 @@ def random_split(dataset, lengths, generator=None):
     return [Subset(dataset, order[sum(lengths[:at]) : sum(lengths[: at + 1])]) for at in range(len(lengths))]
 
 
-class SequentialSampler:
-    def __init__(self, data_source):
-        self.data_source = data_source
-
-    __len__, __iter__ = lambda self: len(self.data_source), lambda self: iter(range(len(self.data_source)))
-
-
-class RandomSampler(SequentialSampler):
-    __iter__ = lambda self: iter(torch.randperm(len(self.data_source)).tolist())
-
-
 class DistributedSampler:
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
         group = torch.distributed
-        self.count = num_replicas if num_replicas is not None else group.get_world_size()
-        self.rank, self.dataset, self.shuffle, self.seed = (
-            group.get_rank() if rank is None else rank,
-            dataset,
-            shuffle,
-            seed,
-        )
-        self.epoch = 0
+        self.count = group.get_world_size() if num_replicas is None else num_replicas
+        self.rank = group.get_rank() if rank is None else rank
+        self.dataset, self.shuffle, self.seed, self.epoch = dataset, shuffle, seed, 0
 
     set_epoch = lambda self, epoch: setattr(self, "epoch", epoch)
     __len__ = lambda self: math.ceil(len(self.dataset) / self.count)
@@ -84,12 +64,10 @@ def default_collate(batch):
         return {key: default_collate([each[key] for each in batch]) for key in first}
     if isinstance(first, (tuple, list)):
         return [default_collate(each) for each in zip(*batch, strict=True)]
-    if isinstance(first, (int, float)) or hasattr(first, "__array__"):
-        return (
-            torch.stack([torch.as_tensor(each) for each in batch])
-            if hasattr(first, "__array__")
-            else torch.tensor(batch)
-        )
+    if hasattr(first, "__array__"):
+        return torch.stack([torch.as_tensor(each) for each in batch])
+    if isinstance(first, (int, float)):
+        return torch.tensor(batch)
     return batch
 
 
@@ -99,22 +77,20 @@ class DataLoader:
         if batch_size is not None and batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers
-        self.collate_fn = collate_fn or default_collate
-        if not isinstance(dataset, IterableDataset):
-            self.sampler = sampler or (RandomSampler if shuffle else SequentialSampler)(dataset)
+        self.collate_fn, self.sampler, self.shuffle = collate_fn or default_collate, sampler, shuffle
 
-    __len__ = lambda self: (math.floor if self.drop_last else math.ceil)(len(self.sampler) / self.batch_size)
+    def __len__(self):
+        count = len(self.dataset if self.sampler is None else self.sampler) / self.batch_size
+        return math.floor(count) if self.drop_last else math.ceil(count)
 
     def __iter__(self):
+        order = self.sampler
+        if order is None:
+            order = torch.randperm(len(self.dataset)).tolist() if self.shuffle else range(len(self.dataset))
         if type(self.dataset) is TensorDataset and self.collate_fn is default_collate:
-            for at in self._batches(self.sampler):
-                yield list(self.dataset[at])
-            return
-        source = (
-            self.dataset if isinstance(self.dataset, IterableDataset) else (self.dataset[at] for at in self.sampler)
-        )
-        for batch in self._batches(source):
-            yield self.collate_fn(batch)
+            yield from (list(self.dataset[at]) for at in self._batches(order))
+        else:
+            yield from (self.collate_fn(batch) for batch in self._batches(self.dataset[at] for at in order))
 
     def _batches(self, source):
         batch = []
@@ -128,7 +104,3 @@ class DataLoader:
 
 
 distributed = module("torch.utils.data.distributed", DistributedSampler=DistributedSampler)
-
-
-def __getattr__(name):
-    raise AttributeError(f"module 'torch.utils.data' has no attribute {name!r}")
