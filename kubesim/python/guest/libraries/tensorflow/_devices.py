@@ -1,62 +1,144 @@
-"""tf.config and tf.test: the devices that a program sees, and may choose before it has used one."""
+"""tf.config, tf.test and tf.device: the devices that a program sees, may choose, and computes on.
+
+Sources of wordings: tensorflow/python/eager/context.py, core/common_runtime/gpu/gpu_device.cc.
+"""
+
+import contextlib
+import datetime
+import os
+import sys
+import types
+from collections import namedtuple
 
 import _device
+from machine import start
 
-from tensorflow import LogicalDevice, PhysicalDevice, _of_kind, _with_cuda, context, space
-
-
-def _unmade(what, device=None):
-    if context.gpus is not None:
-        raise RuntimeError(f"{what} devices cannot be modified after being initialized")
-    if device is not None and device not in context.physical():
-        raise ValueError(f"Unrecognized device: {device!r}")
-
-
-def _set_visible(devices, device_type=None):
-    devices = [devices] if isinstance(devices, PhysicalDevice) else list(devices or ())
-    wanted = [each for each in context.seen() if device_type and each.device_type != device_type] + devices
-    if wanted != context.seen():
-        for each in devices or (None,):
-            _unmade("Visible", each)
-    context.visible = wanted
+BFC_SHARE = 0.9965
+"""The part of what is free of a device that TensorFlow takes when it makes the device."""
+JOB = "/job:localhost/replica:0/task:0/device:"
+PhysicalDevice, LogicalDevice = (namedtuple(f"{each}Device", "name device_type") for each in ("Physical", "Logical"))
+OpError = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
+errors = types.SimpleNamespace(OpError=OpError)
+for each in ("InvalidArgumentError", "ResourceExhaustedError", "InternalError"):
+    setattr(errors, each, type(each, (OpError,), {"__module__": OpError.__module__}))
 
 
-def _set_growth(device, enable):
-    if context.growth.get(device, False) != enable:
-        _unmade("Physical", device)
-    context.growth[device] = enable
+class Config:
+    """tf.config: the devices that the program may see of the machine's, and those that it has made of them."""
+
+    LogicalDeviceConfiguration = types.SimpleNamespace
+    experimental = property(lambda self: self)
+
+    def __init__(self):
+        self.visible = self.gpus = None
+        self.growth, self.limits, self.scopes = {}, {}, []
+        self.flops = self.moved = 0
+
+    def list_physical_devices(self, device_type=None):
+        gpus = _device.session.facts()["gpus"] if is_built_with_cuda() else ()
+        return _named(PhysicalDevice, "/physical_device", len(gpus), device_type)
+
+    def list_logical_devices(self, device_type=None):
+        return _named(LogicalDevice, "/device", len(self.open()), device_type)
+
+    def get_visible_devices(self, device_type=None):
+        devices = self.list_physical_devices() if self.visible is None else self.visible
+        return [each for each in devices if device_type in (None, each.device_type)]
+
+    def set_visible_devices(self, devices, device_type=None):
+        devices, now = [devices] if isinstance(devices, PhysicalDevice) else [*devices], self.get_visible_devices()
+        wanted = [each for each in now if device_type and each.device_type != device_type] + devices
+        self.visible = self.chosen("Visible", now, wanted)
+
+    def set_memory_growth(self, device, enable):
+        self.growth[device] = self.chosen("Physical", self.growth.get(device, False), enable)
+
+    def set_logical_device_configuration(self, device, logical_devices):
+        self.limits[device] = self.chosen("Virtual", None, logical_devices[0].memory_limit << 20)
+
+    def get_device_details(self, device):
+        about = _device.session.facts()["gpus"][_number(device.name)]
+        return {"compute_capability": tuple(about["capability"]), "device_name": about["name"]}
+
+    def get_memory_info(self, device):
+        gpu = self.open()[_number(device)]
+        return {"current": gpu.allocated, "peak": gpu.peak}
+
+    def chosen(self, what, old, new):
+        """Return a new setting. Raises RuntimeError where it comes too late to change the old one."""
+        if old != new and self.gpus is not None:
+            raise RuntimeError(f"{what} devices cannot be modified after being initialized")
+        return new
+
+    def open(self):
+        """Make the devices, which cannot be chosen any more; returns the GPUs."""
+        if self.gpus is None:
+            self.gpus, problem = [], (_device.session.facts()["problem"] or [35])[0] if is_built_with_cuda() else 35
+            if problem != 35:
+                text = "NO_DEVICE: no CUDA-capable device is detected" if problem == 100 else "UNKNOWN: unknown error"
+                place = "external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:266"
+                tell("E", place, f"failed call to cuInit: CUDA_ERROR_{text}")
+            for each in self.get_visible_devices("GPU"):
+                self.gpus.append(self.make(_device.session.open()[_number(each.name)], each))
+        return self.gpus
+
+    def make(self, gpu, physical):
+        size = self.limits.get(physical) or int(gpu.reserve(0)["free"] * BFC_SHARE)
+        if not self.growth.get(physical):
+            gpu.reserve(size)
+        about, made = gpu.about, f"Created device {JOB}GPU:{len(self.gpus)} with {size >> 20} MB memory: "
+        made += f" -> device: {gpu.index}, name: {about['name']}, pci bus id: {about.get('bus', '')}"
+        made += ", compute capability: {}.{}".format(*about["capability"])
+        tell("I", "tensorflow/core/common_runtime/gpu/gpu_device.cc:2021", made)
+        return gpu
+
+    def place(self):
+        """Return the device on which an operation runs: its name and its GPU. Raises InvalidArgumentError."""
+        gpus, name = self.open(), self.scopes[-1] if self.scopes else ""
+        kind, _, number = name.upper().replace("DEVICE:", "").rpartition("/")[2].partition(":")
+        kind, number = kind or ("GPU" if gpus else "CPU"), int(number or 0)
+        if kind == "CPU" or kind == "GPU" and number < len(gpus):
+            return f"{JOB}{kind}:{number}", gpus[number] if kind == "GPU" else None
+        known = ", ".join([f"{JOB}CPU:0", *(f"{JOB}GPU:{at}" for at in range(len(gpus)))])
+        text = f"Could not satisfy device specification '{JOB}{kind}:{number}'. All available devices [{known}]."
+        raise errors.InvalidArgumentError(text)
+
+    def work(self, gpu, flops, moved):
+        """Let an operation take its time on a device; an error of CUDA is the program's."""
+        self.flops, self.moved = self.flops + flops, self.moved + moved
+        try:
+            _device.session.work(gpu, flops, moved)
+        except _device.DeviceFailedError as error:
+            raise errors.InternalError(f"CUDA error: {error.args[1]}") from None
 
 
-def _set_logical(device, configurations):
-    _unmade("Virtual", device)
-    context.limits[device] = configurations[0].memory_limit << 20
+def _named(kind, prefix, gpus, device_type):
+    names = ["CPU:0", *(f"GPU:{at}" for at in range(gpus))]
+    return [kind(f"{prefix}:{name}", name[:3]) for name in names if device_type in (None, name[:3])]
 
 
-def _logical(kind=None):
-    names = [("CPU:0", "CPU"), *((f"GPU:{at}", "GPU") for at, _ in enumerate(context.open()))]
-    return _of_kind([LogicalDevice(f"/device:{name}", each) for name, each in names], kind)
+_number = lambda name: int(name.rpartition(":")[2])
+is_built_with_cuda = lambda: bool(start.get("libraries", {}).get("cuda"))
 
 
-def _details(device):
-    about = _device.session.facts()["gpus"][int(device.name[-1])] if device.device_type == "GPU" else None
-    return {"compute_capability": tuple(about["capability"]), "device_name": about["name"]} if about else {}
+def tell(level, place, text):
+    """Write a line of TensorFlow's C++ part."""
+    if "IWE".index(level) >= int(os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")):
+        now = datetime.datetime.now()
+        print(f"{now:%Y-%m-%d %H:%M:%S.%f}: {level} {place}] {text}", file=sys.stderr, flush=True)
 
 
-def _memory(name):
-    gpu = context.open()[int(name[-1])]
-    return {"current": gpu.allocated, "peak": gpu.peak}
+@contextlib.contextmanager
+def device(name):
+    config.scopes.append(name)
+    try:
+        yield
+    finally:
+        config.scopes.pop()
 
 
-_known = {
-    "list_physical_devices": lambda device_type=None: _of_kind(context.physical(), device_type),
-    "set_visible_devices": _set_visible, "set_memory_growth": _set_growth, "get_device_details": _details,
-    "get_memory_growth": lambda device: context.growth.get(device, False), "get_memory_info": _memory,
-}  # fmt: skip
-config = space(
-    experimental=space(**_known), **_known, list_logical_devices=_logical, set_logical_device_configuration=_set_logical,
-    get_visible_devices=lambda device_type=None: _of_kind(context.seen(), device_type), LogicalDeviceConfiguration=space,
-)  # fmt: skip
-test = space(
-    is_built_with_cuda=lambda: _with_cuda(), is_gpu_available=lambda *args, **more: bool(_logical("GPU")),
-    gpu_device_name=lambda: next((each.name for each in _logical("GPU")), ""), is_built_with_gpu_support=lambda: _with_cuda(),
+config = Config()
+test = types.SimpleNamespace(
+    is_built_with_cuda=is_built_with_cuda, is_gpu_available=lambda *args, **more: bool(config.open()),
+    gpu_device_name=lambda: "/device:GPU:0" if config.open() else "",
 )  # fmt: skip
