@@ -15,37 +15,32 @@ def shortest(value, dtype):
     return float.__repr__(float(found))
 
 
-def scientific(value, dtype):
-    digits, _, exponent = f"{float(shortest(value, dtype)):.8e}".partition("e")
-    return f"{digits.rstrip('0')}", f"e{exponent}"
+def scientific(values, dtype):
+    """Return numbers with an exponent, with as many digits as the longest needs."""
+    exact = [float(shortest(value, dtype)) for value in values]
+    digits = [f"{value:.{PRECISION}e}".partition("e")[0].rstrip("0") for value in exact if math.isfinite(value)]
+    wide = max(len(each.partition(".")[2]) for each in digits)
+    return [f"{value:#.{wide}e}" for value in exact]
+
+
+def fixed(values, dtype):
+    """Return numbers without an exponent, their points below each other."""
+    exact = [float(shortest(value, dtype)) for value in values]
+    words = [f"{value:.{PRECISION}f}".rstrip("0") if math.isfinite(value) else str(value) for value in exact]
+    right = max((len(word.partition(".")[2]) for word in words if "." in word), default=0)
+    return [word + " " * (right - len(word.partition(".")[2])) if "." in word else word for word in words]
 
 
 def numpy_words(values, dtype, *, alone=False):
     if dtype == "bool":
-        return [str(bool(value)).rjust(5 if not alone else 0) for value in values]
+        return [str(bool(value)).rjust(0 if alone else 5) for value in values]
+    if dtype in ("str", "object"):
+        return [repr(value) for value in values]
     if not is_float(dtype):
-        words = [repr(value) if dtype in ("str", "object") else str(value) for value in values]
-        return words if dtype in ("str", "object") else justified(words)
+        return justified([str(value) for value in values])
     sizes = [abs(value) for value in values if math.isfinite(value) and value]
-    if sizes and (max(sizes) >= 1e8 or min(sizes) < 1e-4 or max(sizes) / min(sizes) > 1000):
-        pairs = {value: scientific(value, dtype) for value in values if math.isfinite(value)}
-        wide = max(min(len(digits.partition(".")[2]), PRECISION) for digits, _ in pairs.values())
-        words = [
-            f"{float(shortest(v, dtype)):.{wide}e}".replace(f".{''}e", ".e") if v in pairs else str(v) for v in values
-        ]
-        return justified(
-            [word if "." in word or not word[-1].isdigit() else word.replace("e", ".e") for word in words]
-        )
-    words = [fixed(value, dtype) for value in values]
-    right = max((len(word.partition(".")[2]) for word in words if "." in word), default=0)
-    return justified([word + " " * (right - len(word.partition(".")[2])) if "." in word else word for word in words])
-
-
-def fixed(value, dtype):
-    if not math.isfinite(value):
-        return float.__repr__(value)
-    text = f"{float(shortest(value, dtype)):.{PRECISION}f}"
-    return text.rstrip("0")
+    far = sizes and (max(sizes) >= 1e8 or min(sizes) < 1e-4 or max(sizes) / min(sizes) > 1000)
+    return justified(scientific(values, dtype) if far else fixed(values, dtype))
 
 
 def torch_words(values, dtype):

@@ -3,6 +3,8 @@
 import math
 import random
 
+from _arrays import MAX_COMPUTED
+
 
 class Twister:
     """A generator that C++'s std::mt19937 and numpy's legacy seeding agree on."""
@@ -78,3 +80,17 @@ def transformed(sixteen):
         (math.sqrt(-2 * math.log(1 - u)), 2 * math.pi * v) for u, v in zip(sixteen[:8], sixteen[8:], strict=True)
     ]
     return [r * math.cos(a) for r, a in pairs] + [r * math.sin(a) for r, a in pairs]
+
+
+def drawn(base, shape, dtype, twister, function, mean, std):
+    """Return an array of what a function draws from a twister; a large one draws what is looked at."""
+    if math.prod(shape) <= MAX_COMPUTED:
+        return base._new(shape, dtype, [function(twister) for _ in range(math.prod(shape))])
+    own, key = Twister(), twister.bits()
+
+    def draw(place):
+        own.twister.seed(key ^ place * 2654435761)
+        own.spare = None
+        return function(own)
+
+    return base._guess(shape, dtype, mean, std, draw)

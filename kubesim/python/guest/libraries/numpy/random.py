@@ -2,8 +2,7 @@
 
 import math
 
-from _arrays import MAX_COMPUTED
-from _twister import Twister
+from _twister import Twister, drawn
 
 import numpy
 
@@ -18,20 +17,11 @@ class RandomState:
         self._twister = Twister(seed)
 
     def _draw(self, size, kind, function, mean, std):
-        """Return one number, or an array: a large one draws what is looked at."""
+        """Return one number, or an array."""
         if size is None:
             return function(self._twister)
         shape = (size,) if isinstance(size, int) else tuple(size)
-        if math.prod(shape) <= MAX_COMPUTED:
-            return numpy._first._new(shape, kind, [function(self._twister) for _ in range(math.prod(shape))])
-        twister, key = Twister(), self._twister.bits()
-
-        def draw(place):
-            twister.twister.seed(key ^ place * 2654435761)
-            twister.spare = None
-            return function(twister)
-
-        return numpy._first._guess(shape, kind, mean, std, draw)
+        return drawn(numpy._first, shape, kind, self._twister, function, mean, std)
 
     def uniform(self, low=0.0, high=1.0, size=None):
         mean, std = (low + high) / 2, (high - low) / math.sqrt(12)

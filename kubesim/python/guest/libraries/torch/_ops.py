@@ -7,6 +7,7 @@ import types
 import _arrays
 import _device
 import _functions
+import _twister
 from _arrays import Mismatch
 from _functions import BINARY, UNARY
 
@@ -66,10 +67,6 @@ def module(name, **names):
 
 
 REDUCTIONS = {name: name for name in "sum mean prod argmax argmin all any logsumexp".split()} | {"median": "lower"}
-KINDS = {
-    "long": "int64", "int": "int32", "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16",
-    "bool": "bool",
-}  # fmt: skip
 
 
 def _method(name):
@@ -107,32 +104,22 @@ twins = {name: methods[name] for name in (*UNARY, *BINARY)}
 twins |= {name: getattr(Tensor, name) for name in ("clamp", "masked_fill", "squeeze", "unsqueeze")}
 methods |= {f"{name}_": _in_place(own) for name, own in twins.items()}
 methods |= {f"{name}_": _filled(name) for name in ("uniform", "normal")}
-methods |= {word: lambda self, name=name: self.to(DTYPES[name]) for word, name in KINDS.items()}
+methods |= {word.lower(): lambda self, name=name: self.to(DTYPES[name]) for name, word in WORDS.items()}
 for name, own in methods.items():
     setattr(Tensor, name, own)
 
 
 def drawn(kind, shape, name, where, a, b):
     """Draw numbers as torch does: uniform between a and b, normal with mean a and deviation b, or whole below b."""
-    base, count, twister = blank(where), math.prod(shape), generator()
-    if count <= _arrays.MAX_COMPUTED:
-        if kind == "normal":
-            values = [a + b * value for value in twister.normals(count)]
-        elif kind == "uniform":
-            values = [a + (b - a) * twister.single() for _ in range(count)]
-        else:
-            values = [a + twister.bits() % (b - a) for _ in range(count)]
-        return base._new(shape, name, values)
-    mean, std = (a, b) if kind == "normal" else ((a + b) / 2, (b - a) / math.sqrt(12))
-    key, source = twister.bits(), _device.random.Random()
-
-    def draw(at):
-        source.seed(key ^ at * 2654435761)
-        if kind == "normal":
-            return source.gauss(a, b)
-        return a + (b - a) * source.random() if kind == "uniform" else source.randrange(a, b)
-
-    return base._guess(shape, name, mean, std, draw)
+    base, twister = blank(where), generator()
+    if kind == "normal":
+        count = math.prod(shape)
+        if count <= _arrays.MAX_COMPUTED:
+            return base._new(shape, name, [a + b * value for value in twister.normals(count)])
+        return _twister.drawn(base, shape, name, twister, lambda source: a + b * source.gauss(), a, b)
+    draw = (lambda source: a + (b - a) * source.single()) if kind == "uniform" else (
+        lambda source: a + source.bits() % (b - a))  # fmt: skip
+    return _twister.drawn(base, shape, name, twister, draw, (a + b) / 2, (b - a) / math.sqrt(12))
 
 
 def generator():

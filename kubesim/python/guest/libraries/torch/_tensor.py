@@ -8,12 +8,11 @@ import _format
 import _functions
 import numpy
 from _arrays import Array, Mismatch, axes_of, is_float
-from _device import DeviceFailedError, DeviceMemoryError
 from _functions import BINARY, UNARY
 from _methods import Common, sizes
 
 from torch._autograd import backward, record, scattered
-from torch._types import DTYPES, WORDS, device, failed, gpu_of, place, state, work
+from torch._types import DTYPES, WORDS, device, device_errors, gpu_of, place, state, work
 
 
 class Size(tuple):
@@ -53,10 +52,8 @@ class Tensor(Common):
         self.device, self._node, self._wants, self.grad, self.hooks = source.device, None, False, None, []
         buffer, size = self._buffer, self._buffer.size * self.itemsize
         if buffer.claim is None and self.device.type != "meta" and (self.is_cuda or size > _device.MIB):
-            try:
+            with device_errors():
                 buffer.claim = _device.Claim(gpu_of(self.device), size)
-            except (DeviceFailedError, DeviceMemoryError) as error:
-                raise failed(error) from None
             work(self.device, 0, 3 * size)
 
     @staticmethod
@@ -110,10 +107,8 @@ class Tensor(Common):
         self._set(key, value)
 
     def _wait(self):
-        try:
+        with device_errors():
             _device.session.wait(gpu_of(self.device))
-        except DeviceFailedError as error:
-            raise failed(error) from None
 
     def item(self):
         if self.numel() != 1:

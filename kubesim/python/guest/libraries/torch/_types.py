@@ -1,11 +1,12 @@
 """Types of elements, devices, and the errors that they raise."""
 
+import contextlib
 import types
 
 import _arrays
 import _device
 from _arrays import is_float
-from _device import DeviceFailedError
+from _device import DeviceFailedError, DeviceMemoryError
 from _twister import Twister
 
 from torch import version
@@ -45,7 +46,6 @@ class dtype:
 
     __repr__ = lambda self: f"torch.{self.name}"
     __reduce__ = lambda self: (DTYPES.get, (self.name,))
-    is_complex = False
 
 
 DTYPES = {name: dtype(name) for name in _arrays.CODES if name not in ("object", "str")}
@@ -126,8 +126,15 @@ def gpu_of(where):
     return _device.session.gpus[where.index] if where.type == "cuda" else None
 
 
-def work(where, flops, moved, half=False):
+@contextlib.contextmanager
+def device_errors():
+    """Raise what torch raises for a device that is full, or has failed."""
     try:
-        _device.session.work(gpu_of(where), flops, moved, half)
-    except DeviceFailedError as error:
+        yield
+    except (DeviceFailedError, DeviceMemoryError) as error:
         raise failed(error) from None
+
+
+def work(where, flops, moved, half=False):
+    with device_errors():
+        _device.session.work(gpu_of(where), flops, moved, half)

@@ -4,12 +4,21 @@ import types
 import warnings
 
 import _device
-from _device import MIB, DeviceFailedError, session
+from _device import MIB, session
 
 from torch import amp as _amp
 from torch import version
 from torch._ops import module
-from torch._types import INSUFFICIENT, NO_DEVICE, UNEXPECTED, OutOfMemoryError, failed, initialize, place, state
+from torch._types import (
+    INSUFFICIENT,
+    NO_DEVICE,
+    UNEXPECTED,
+    OutOfMemoryError,
+    device_errors,
+    initialize,
+    place,
+    state,
+)
 
 nccl = types.SimpleNamespace(version=lambda: version.numbers("nccl"))
 _warned = []
@@ -64,20 +73,15 @@ def get_device_properties(which=None):
 
 
 def synchronize(which=None):
-    try:
+    with device_errors():
         session.wait(_gpu(which))
         session.settle()
         session.wait(_gpu(which))
-    except DeviceFailedError as error:
-        raise failed(error) from None
 
 
 def mem_get_info(which=None):
-    gpu = _gpu(which)
-    try:
-        answer = gpu.reserve(gpu.reserved)
-    except DeviceFailedError as error:
-        raise failed(error) from None
+    with device_errors():
+        answer = _gpu(which).reserve(_gpu(which).reserved)
     return answer["free"], answer["total"]
 
 

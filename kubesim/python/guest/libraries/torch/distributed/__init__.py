@@ -116,11 +116,10 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
         each.detach().copy_(row)
 
 
-class DistributedDataParallel(nn.Module):
+class DistributedDataParallel(nn.DataParallel):
     def __init__(self, module, device_ids=None, **more):
         _checked()
-        super().__init__()
-        self.module = module
+        super().__init__(module)
         for each in module.parameters():
             broadcast(each)
             each.register_hook(self.average)
@@ -128,8 +127,6 @@ class DistributedDataParallel(nn.Module):
     def average(self, grad):
         rows = _gathered(grad) if state.size > 1 else None
         return _combined(rows, "AVG") if rows else grad
-
-    forward = lambda self, *args, **more: self.module(*args, **more)
 
 
 nn.parallel = module(

@@ -8,7 +8,7 @@ import torch
 from torch._ops import drawn
 from torch._ops import module as fileless
 from torch._tensor import Tensor
-from torch._types import DTYPES, state
+from torch._types import state
 from torch.nn import functional as F
 
 
@@ -61,7 +61,7 @@ class Module:
     parameters, buffers = (lambda self, name=name: (x for _, x in self._named(name)) for name in PLACES[:2])
     named_parameters, named_buffers = (lambda self, name=name: self._named(name) for name in PLACES[:2])
     half, float, double, bfloat16 = (
-        lambda self, name=name: self.to(DTYPES[name]) for name in ("float16", "float32", "float64", "bfloat16")
+        lambda self, kind=kind: self.to(kind) for kind in (torch.half, torch.float, torch.double, torch.bfloat16)
     )
     cpu, cuda = lambda self: self.to("cpu"), lambda self, device=None: self.to("cuda" if device is None else device)
     eval, extra_repr = lambda self: self.train(False), lambda self: ""
