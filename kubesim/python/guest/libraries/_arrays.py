@@ -132,11 +132,7 @@ class Array:
         return self._strides == strides_of(self._shape)
 
     def _places(self):
-        at = [self._offset]
-        for size, stride in zip(self._shape, self._strides, strict=True):
-            steps = range(0, stride * size, stride) if stride else (0,) * size
-            at = [base + step for base in at for step in steps] if len(at) > 1 else [at[0] + step for step in steps]
-        return at
+        return places([self._offset], self._shape, self._strides)
 
     def _flat(self):
         """Return the elements, row by row."""
@@ -204,7 +200,7 @@ class Array:
         return list(self._flat()) if self._known() else self._statistics()
 
     def _set(self, key, value):
-        shape, strides, offset, places = locate(self, key)
+        shape, strides, offset, chosen = locate(self, key)
         buffer = self._buffer
         if buffer.data is None and buffer.size <= MAX_COMPUTED and self._known():
             self._make(self._shape, self._dtype, buffer)._flat()
@@ -214,10 +210,9 @@ class Array:
             own = self._statistics()
             buffer.forget(own[0] * (1 - part) + mean * part, own[1] * (1 - part) + std * part)
             return
-        if places is None:
-            places = self._make(shape, self._dtype, buffer, strides, offset)._places()
-        values = value._spread(shape) if isinstance(value, Array) else repeat(value, len(places))
-        for place, item in zip(places, stored(values, self._dtype), strict=True):
+        chosen = places([offset], shape, strides) if chosen is None else chosen
+        values = value._spread(shape) if isinstance(value, Array) else repeat(value, len(chosen))
+        for place, item in zip(chosen, stored(values, self._dtype), strict=True):
             buffer.data[place] = item
 
 
@@ -235,6 +230,14 @@ def strides_of(shape):
         found.append(step)
         step *= size
     return tuple(found[::-1])
+
+
+def places(at, shape, strides):
+    """Return where the elements of a view lie, from each of some places on."""
+    for size, stride in zip(shape, strides, strict=True):
+        steps = range(0, stride * size, stride) if stride else (0,) * size
+        at = [base + step for base in at for step in steps]
+    return at
 
 
 def broadcast(left, right):
@@ -342,25 +345,21 @@ def _gathered(x, shape, strides, offset, picks):
     whole = (*shape[:first], *together, *shape[first:])
     if x._buffer.data is None and math.prod(whole) > MAX_COMPUTED:
         return whole, None, 0, ()
-    at = [offset]
-    for size, step in zip(shape[:first], strides[:first], strict=True):
-        at = [base + step * index for base in at for index in range(size)]
-    at = [base + step for base in at for step in steps]
-    for size, step in zip(shape[first:], strides[first:], strict=True):
-        at = [base + step * index for base in at for index in range(size)]
+    at = [base + step for base in places([offset], shape[:first], strides[:first]) for step in steps]
+    at = places(at, shape[first:], strides[first:])
     return whole, None, 0, at
 
 
 def pick(x, key):
     """Return ``x[key]``: a view, or a copy of chosen elements."""
-    shape, strides, offset, places = locate(x, key)
-    if places is None:
+    shape, strides, offset, found = locate(x, key)
+    if found is None:
         return x._make(shape, x._dtype, x._buffer, strides, offset)
-    if places == () or not x._known() and not x._buffer.draw:
+    if found == () or not x._known() and not x._buffer.draw:
         return x._guess(shape, x._dtype, *x._statistics())
     if x._known():
         x._flat()
-    return x._new(shape, x._dtype, map(x._buffer.at, places))
+    return x._new(shape, x._dtype, map(x._buffer.at, found))
 
 
 def join(arrays, dim):
@@ -378,12 +377,10 @@ def join(arrays, dim):
         mean, std = (sum(every) / len(arrays) for every in zip(*(each._statistics() for each in arrays), strict=True))
         return first._guess(tuple(shape), dtype, mean, std)
     blocks = [(each._flat(), math.prod(each._shape[dim:])) for each in arrays]
-    values = [
-        value
-        for at in range(math.prod(shape[:dim]))
-        for data, size in blocks
-        for value in data[at * size : (at + 1) * size]
-    ]
+    values = []
+    for at in range(math.prod(shape[:dim])):
+        for data, size in blocks:
+            values += data[at * size : (at + 1) * size]
     return first._new(tuple(shape), dtype, values)
 
 
@@ -424,12 +421,8 @@ def flattened(data):
 def dtype_of(values, default):
     """Return the type of an array that is made of Python's values."""
     kinds = {type(value) for value in values}
-    if kinds & {float} or not kinds or any(issubclass(kind, float) for kind in kinds):
-        return (
-            default
-            if kinds <= {float, int, bool} or all(issubclass(kind, (int, float)) for kind in kinds)
-            else "object"
-        )
+    if any(issubclass(kind, float) for kind in kinds) or not kinds:
+        return default if all(issubclass(kind, (int, float)) for kind in kinds) else "object"
     if all(issubclass(kind, int) for kind in kinds):
         return "bool" if kinds == {bool} else "int64"
     return "str" if kinds == {str} else "object"

@@ -231,7 +231,6 @@ ones_like = lambda a, dtype=None: full_like(a, 1, dtype)
 shape, ndim, size = (lambda a, name=name: getattr(asarray(a), name) for name in ("shape", "ndim", "size"))
 vstack = lambda arrays: concatenate([each if each.ndim > 1 else each.reshape(1, -1) for each in map(asarray, arrays)])
 hstack = lambda arrays: concatenate(arrays, axis=builtins.min(asarray(arrays[0]).ndim - 1, 1))
-outer = lambda a, b: asarray(a).reshape(-1, 1) * asarray(b).reshape(1, -1)
 
 
 def expand_dims(a, axis):
@@ -255,11 +254,6 @@ def stack(arrays, axis=0):
     if len({shape(each) for each in arrays}) != 1:
         raise ValueError("all input arrays must have the same shape")
     return concatenate([expand_dims(each, axis) for each in arrays], axis)
-
-
-def split(a, parts, axis=0):
-    step = shape(a)[axis] // parts
-    return [asarray(a)[(slice(None),) * axis + (slice(at * step, (at + 1) * step),)] for at in range(parts)]
 
 
 # Everything else.
@@ -336,8 +330,9 @@ def unique(a, return_counts=False):
 
 sort = lambda a, axis=-1: _functions.lines(asarray(a), axis, sorted)
 argsort = lambda a, axis=-1, kind=None: _functions.lines(asarray(a), axis, _functions.order, "int64")
-isclose = lambda a, b, rtol=1e-5, atol=1e-8: abs(asarray(a) - asarray(b)) <= abs(asarray(b)) * rtol + atol
-allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(isclose(a, b, rtol, atol).all())
+allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(
+    (abs(asarray(a) - asarray(b)) <= abs(asarray(b)) * rtol + atol).all()
+)
 array_equal = lambda a, b: shape(a) == shape(b) and bool(asarray(asarray(a) == b).all())
 
 

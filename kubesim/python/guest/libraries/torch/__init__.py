@@ -8,7 +8,6 @@ import math
 import pickle
 
 import _arrays
-import _device
 import numpy
 from _functions import BINARY, UNARY
 from _methods import sizes
@@ -38,11 +37,7 @@ class no_grad(set_grad):
 
 
 inference_mode, enable_grad = no_grad, lambda: set_grad(True)
-set_grad_enabled = lambda wanted: setattr(state, "grad", wanted) or set_grad(wanted)
 is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
-get_default_dtype = lambda: DTYPES[state.default]
-set_default_dtype = lambda wanted: setattr(state, "default", wanted.name)
-get_num_threads = lambda: builtins.int(_device.session.facts()["cpus"]) or 1
 set_num_threads = set_float32_matmul_precision = lambda wanted: None
 compile = lambda model=None, **options: model if model is not None else lambda made: made
 
@@ -87,7 +82,7 @@ def full(shape, fill_value, dtype=None, device=None, requires_grad=False, **more
 
 
 def _filled(value):
-    return lambda *shape, dtype=None, **more: full(sizes(shape), value, dtype or get_default_dtype(), **more)
+    return lambda *shape, dtype=None, **more: full(sizes(shape), value, dtype or DTYPES[state.default], **more)
 
 
 def _alike(function):
@@ -132,11 +127,11 @@ def arange(first, last=None, step=1, dtype=None, device=None, **more):
 
 
 def linspace(first, last, steps, dtype=None, device=None):
-    return as_tensor(numpy.linspace(first, last, steps), dtype or get_default_dtype(), device)
+    return as_tensor(numpy.linspace(first, last, steps), dtype or DTYPES[state.default], device)
 
 
 def eye(n, m=None, dtype=None, device=None):
-    return as_tensor(numpy.eye(n, m), dtype or get_default_dtype(), device)
+    return as_tensor(numpy.eye(n, m), dtype or DTYPES[state.default], device)
 
 
 def stack(tensors, dim=0):

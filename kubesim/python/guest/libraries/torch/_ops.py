@@ -69,41 +69,36 @@ def module(name, **names):
 REDUCTIONS = {name: name for name in "sum mean prod argmax argmin all any logsumexp".split()} | {"median": "lower"}
 
 
-def _method(name):
-    """Return the method of a function of one or of two tensors."""
-    if name in UNARY:
-        return lambda self: self._unary(name)
-    return lambda self, other, alpha=1: self._binary(name, other if alpha == 1 else other * alpha)
-
-
-def _in_place(own):
-    return lambda self, *args, **more: self._become(own(self, *args, **more))
-
-
-def _reduction(name):
-    return lambda self, dim=None, keepdim=False, **more: self._reduced(name, dim, keepdim)
-
-
-def _spread(name):
-    return lambda self, dim=None, unbiased=True, keepdim=False: self._reduced(f"{name}{unbiased:d}", dim, keepdim)
-
-
-def _extreme(name):
-    return lambda self, dim=None, keepdim=False: self._extreme(name, dim, keepdim)
-
-
-def _filled(name):
-    return lambda self, a=0.0, b=1.0: self._become(drawn(name, self._shape, self._dtype, self.device, a, b))
-
-
-methods = {name: _method(name) for name in (*UNARY, *BINARY)}
-methods |= {name: _reduction(own) for name, own in REDUCTIONS.items()}
-methods |= {name: _spread(name) for name in ("std", "var")} | {name: _extreme(name) for name in ("max", "min")}
+methods = {name: lambda self, *, name=name: self._unary(name) for name in UNARY}
+methods |= {
+    name: lambda self, other, *, alpha=1, name=name: self._binary(name, other if alpha == 1 else other * alpha)
+    for name in BINARY
+}
+methods |= {
+    name: lambda self, dim=None, keepdim=False, own=own, **more: self._reduced(own, dim, keepdim)
+    for name, own in REDUCTIONS.items()
+}
+for name in ("std", "var"):
+    methods[name] = lambda self, dim=None, unbiased=True, keepdim=False, name=name: self._reduced(
+        f"{name}{unbiased:d}", dim, keepdim
+    )
+methods |= {
+    name: lambda self, dim=None, keepdim=False, name=name: self._extreme(name, dim, keepdim)
+    for name in ("max", "min")
+}
 methods |= {"matmul": matmul, "mm": matmul, "bmm": matmul, "dot": matmul, "__matmul__": matmul, "clip": Tensor.clamp}
 twins = {name: methods[name] for name in (*UNARY, *BINARY)}
 twins |= {name: getattr(Tensor, name) for name in ("clamp", "masked_fill", "squeeze", "unsqueeze")}
-methods |= {f"{name}_": _in_place(own) for name, own in twins.items()}
-methods |= {f"{name}_": _filled(name) for name in ("uniform", "normal")}
+methods |= {
+    f"{name}_": lambda self, *args, own=own, **more: self._become(own(self, *args, **more))
+    for name, own in twins.items()
+}
+methods |= {
+    f"{name}_": lambda self, a=0.0, b=1.0, name=name: self._become(
+        drawn(name, self._shape, self._dtype, self.device, a, b)
+    )
+    for name in ("uniform", "normal")
+}
 methods |= {word.lower(): lambda self, name=name: self.to(DTYPES[name]) for name, word in WORDS.items()}
 for name, own in methods.items():
     setattr(Tensor, name, own)

@@ -64,7 +64,7 @@ class Module:
         lambda self, kind=kind: self.to(kind) for kind in (torch.half, torch.float, torch.double, torch.bfloat16)
     )
     cpu, cuda = lambda self: self.to("cpu"), lambda self, device=None: self.to("cuda" if device is None else device)
-    eval, extra_repr = lambda self: self.train(False), lambda self: ""
+    eval, shown = lambda self: self.train(False), ""
 
     def named_modules(self, prefix=""):
         yield prefix, self
@@ -132,6 +132,9 @@ class Module:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(lines))
         return "<All keys matched successfully>"
 
+    def extra_repr(self):
+        return self.shown.format_map(vars(self))
+
     def __repr__(self):
         parts = [f"({name}): " + repr(each).replace("\n", "\n  ") for name, each in self._modules.items()]
         inside = "\n  " + "\n  ".join(parts) + "\n" if parts else self.extra_repr()
@@ -168,13 +171,12 @@ class Linear(Module):
     def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
         super().__init__()
         self.in_features, self.out_features, bound = in_features, out_features, 1 / math.sqrt(in_features)
-        self.weight = _uniform((out_features, in_features), bound, device, dtype)
+        self.weight, self.has_bias = _uniform((out_features, in_features), bound, device, dtype), bias
         self.register_parameter("bias", _uniform((out_features,), bound, device, dtype) if bias else None)
 
     forward = lambda self, x: F.linear(x, self.weight, self.bias)
 
-    def extra_repr(self):
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+    shown = "in_features={in_features}, out_features={out_features}, bias={has_bias}"
 
 
 def _pair(value):
@@ -205,7 +207,7 @@ class Embedding(Module):
         self.weight = Parameter(torch.randn(num_embeddings, embedding_dim))
 
     forward = lambda self, x: F.embedding(x, self.weight)
-    extra_repr = lambda self: f"{self.num_embeddings}, {self.embedding_dim}"
+    shown = "{num_embeddings}, {embedding_dim}"
 
 
 class LayerNorm(Module):
@@ -216,7 +218,7 @@ class LayerNorm(Module):
         self.bias = Parameter(torch.zeros(self.normalized_shape))
 
     forward = lambda self, x: F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-    extra_repr = lambda self: f"{self.normalized_shape}, eps={self.eps}, elementwise_affine=True"
+    shown = "{normalized_shape}, eps={eps}, elementwise_affine=True"
 
 
 class BatchNorm1d(Module):
@@ -234,9 +236,7 @@ class BatchNorm1d(Module):
         own = self.weight, self.bias, self.training, self.momentum, self.eps
         return F.batch_norm(x, self.running_mean, self.running_var, *own)
 
-    def extra_repr(self):
-        own = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
-        return own + ", affine=True, track_running_stats=True"
+    shown = "{num_features}, eps={eps}, momentum={momentum}, affine=True, track_running_stats=True"
 
 
 BatchNorm2d = type("BatchNorm2d", (BatchNorm1d,), {"__module__": "torch.nn"})
