@@ -45,6 +45,31 @@ async def test_tensorflow_sees_what_the_container_was_given():
     ]
 
 
+async def test_versions_are_those_of_the_image():
+    source = "import keras, tensorflow as tf\nprint(tf.__version__, keras.__version__, tf.keras.__version__)"
+    assert await said(source, image="tensorflow/tensorflow:2.19.0-gpu") == ["2.19.0 3.9.2 3.9.2"]
+
+
+async def test_gradients_go_through_shapes_kernels_and_what_was_broadcast():
+    source = (
+        "import tensorflow as tf\n"
+        "x, w = tf.constant([[1., -2.], [3., 4.]]), tf.Variable([[2.], [1.]])\n"
+        "with tf.GradientTape(persistent=True) as tape:\n"
+        "    y = tf.reduce_sum(tf.nn.relu(tf.matmul(x, w) - 1.0) * tf.transpose([[1., 2.]]))\n"
+        "    z = tf.reduce_max(w) + tf.reduce_sum(tf.concat([w, w], 0)[1:])\n"
+        "print(tape.gradient(y, w).numpy().tolist(), tape.gradient(z, [w, x])[1])\n"
+        "print(tape.gradient(z, w).numpy().tolist())\n"
+        "conv = tf.keras.layers.Conv2D(1, 2, padding='same')\n"
+        "with tf.GradientTape() as tape:\n    total = tf.reduce_sum(conv(tf.ones((1, 3, 3, 1))))\n"
+        "print(*[g.numpy().ravel().tolist() for g in tape.gradient(total, conv.weights)])\n"
+        "tape.gradient(total, conv.weights)"
+    )
+    lines = [line for line in await said(source) if "Created device" not in line]
+    assert lines[:2] == ["[[6.0], [8.0]] None", "[[2.0], [2.0]]"]
+    assert lines[2] == "[9.0, 6.0, 6.0, 4.0] [9.0]"
+    assert lines[-1].startswith("RuntimeError: A non-persistent GradientTape can only be used to compute one set")
+
+
 @pytest.mark.parametrize(("image", "gpus", "built"), [(IMAGE, 0, True), (WITHOUT, 1, False)])
 async def test_without_a_gpu_or_without_cuda_it_computes_on_the_processor(image, gpus, built):
     source = "import tensorflow as tf\nprint(tf.test.is_built_with_cuda(), tf.config.list_physical_devices('GPU'))\n"

@@ -111,10 +111,8 @@ class Flatten(Layer):
 
 class Dropout(Layer):
     __init__ = lambda self, rate, **options: Layer.__init__(self, rate=rate, **options)
-
-    def call(self, x, training):
-        kept = tf.random.uniform(x._shape) >= self.rate if training else 1.0
-        return x * tf.cast(kept, "float32") / (1 - self.rate) if training else x
+    kept = lambda self, x: tf.cast(tf.random.uniform(x._shape) >= self.rate, "float32") / (1 - self.rate)
+    call = lambda self, x, training: x * self.kept(x) if training else x
 
 
 class Activation(Layer):
@@ -274,7 +272,7 @@ class Sequential:
 
     def _pass(self, x, y, batch_size, training, verbose):
         """Go through a data set once; returns the log and the progress that it has shown."""
-        batches = x if y is None else _batches(np.asarray(x), np.asarray(y), batch_size or 32)
+        batches = x if y is None else _batches(x, y, batch_size)
         progress, loss, right, samples = Progress(len(batches), verbose), 0, 0, 0
         for step, (part, wanted) in enumerate(batches, 1):
             found, count = self._step(tf.convert_to_tensor(part), tf.convert_to_tensor(wanted), training), len(part)
@@ -309,7 +307,7 @@ class Sequential:
         return [logs["loss"], logs["accuracy"]] if self.metrics else logs["loss"]
 
     def predict(self, x, batch_size=None, verbose="auto"):
-        batches = _batches(np.asarray(x), x, batch_size or 32)
+        batches = _batches(x, x, batch_size)
         progress, found = Progress(len(batches), verbose), [self(part).numpy() for part, _ in batches]
         progress.update(len(batches), {}, final=True)
         return np.concatenate(found)
@@ -336,13 +334,8 @@ class Sequential:
 
 
 def _batches(x, y, size):
-    """Return batches, each cut when it is its turn."""
-
-    class Batches:
-        __len__ = lambda self: -(-len(x) // size)
-        __iter__ = lambda self: ((x[at : at + size], y[at : at + size]) for at in range(0, len(x), size))
-
-    return Batches()
+    x, y, size = np.asarray(x), np.asarray(y), size or 32
+    return [(x[at : at + size], y[at : at + size]) for at in range(0, len(x), size)]
 
 
 def load_data(path="mnist.npz"):
@@ -361,19 +354,24 @@ def load_data(path="mnist.npz"):
     return make(60000), make(10000)
 
 
-classes = {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES}
-kept = [Layer, Dense, Conv2D, MaxPooling2D, Flatten, Dropout, Activation, Input]
+kept = (Layer, Dense, Conv2D, MaxPooling2D, Flatten, Dropout, Activation, Input)
 sections = {
     "layers": {each.__name__: each for each in kept},
     "models": {"Sequential": Sequential},
     "optimizers": {"SGD": SGD, "Adam": Adam, "RMSprop": RMSprop},
-    "losses": classes,
+    "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES},
     "datasets": {"mnist": types.SimpleNamespace(load_data=load_data)},
     "utils": {"set_random_seed": tf.random.set_seed},
 }
 tf.keras = sys.modules["tensorflow.keras"] = sys.modules[__name__]
-__path__, __version__ = [], start.get("libraries", {}).get("keras") or "3.5.0"
+__path__ = []
 for section, members in sections.items():
     module = types.ModuleType(f"keras.{section}")
     vars(module).update(members)
     globals()[section] = sys.modules[f"keras.{section}"] = sys.modules[f"tensorflow.keras.{section}"] = module
+
+
+def __getattr__(name):
+    if name == "__version__":  # the image's, which is known once the program starts
+        return start.get("libraries", {}).get("keras") or "3.5.0"
+    raise AttributeError(f"module 'keras' has no attribute {name!r}")

@@ -9,7 +9,8 @@ import _arrays
 import _device
 import _functions
 import numpy as np
-from _arrays import Array, Mismatch, is_float
+from _arrays import Mismatch, is_float
+from _methods import Common
 from machine import start
 
 from tensorflow._devices import config, device, errors, test  # noqa: F401
@@ -34,17 +35,16 @@ class TensorShape(tuple):
     __repr__, __str__ = lambda self: f"TensorShape({list(self)})", lambda self: tuple.__repr__(self)
 
 
-class Tensor(Array):
+class Tensor(Common):
     __slots__ = ("_at", "name")
-    default, __array_priority__ = "float32", 100
-    shape, ndim = property(lambda self: TensorShape(self._shape)), property(lambda self: len(self._shape))
-    dtype, device = property(lambda self: DType(self._dtype)), property(lambda self: self._at)
-    __hash__, __len__ = lambda self: id(self), lambda self: self._shape[0]
-    __float__, __int__ = lambda self: float(self.numpy()), lambda self: int(self.numpy())
-    __index__, __bool__ = __int__, lambda self: builtins.bool(self.numpy())
-    __iter__ = lambda self: (self[at] for at in builtins.range(self._shape[0]))
-    __matmul__, __invert__ = lambda self, other: matmul(self, other), lambda self: self._unary("logical_not")
-    __format__ = lambda self, spec: format(self.numpy(), spec) if spec else str(self)
+    default, word, no_length, __array_priority__ = "float32", "tensor", "Scalar tensor has no `len()`", 100
+    shape, dtype = property(lambda self: TensorShape(self._shape)), property(lambda self: DType(self._dtype))
+    device, item = property(lambda self: self._at), lambda self: self.numpy().item()
+    __hash__, __bool__ = lambda self: id(self), lambda self: builtins.bool(self.item())
+    _index_error = lambda self, at, axis=0, size=None: errors.InvalidArgumentError(
+        f"{{{{function_node __wrapped__StridedSlice_device_{self._at}}}}} slice index {at} of dimension {axis} out of bounds."
+    )
+    __matmul__, _in_place = lambda self, other: matmul(self, other), lambda self, *operation: self._binary(*operation)
     __str__ = lambda self: f"tf.Tensor({self.numpy()!s}, shape={self._shape}, dtype={self._dtype})"
     __repr__ = lambda self: f"<tf.Tensor: shape={self._shape}, dtype={self._dtype}, numpy={self.numpy()!r}>"
     _promoted = staticmethod(lambda left, right, a, b: _arrays.promote(left, right, wide=False))
@@ -74,7 +74,7 @@ class Tensor(Array):
             made._set(key, g)
             return (made,)
 
-        return record(_arrays.pick(self, key), (self,), back)
+        return record(self._pick(key), (self,), back)
 
     def _unary(self, name):
         made, back = _functions.unary(name, self), _functions.UNARY[name][1]
@@ -133,20 +133,12 @@ class Variable(Tensor):
     )
 
 
-def _operator(name, turned=False):
-    return lambda self, other: self._binary(name, other, turned)
-
-
 def _element(name):
     return lambda x: convert_to_tensor(x)._unary(name)
 
 
-for _each in "add sub mul pow mod and or floordiv truediv eq ne lt le gt ge".split():
-    _core = {"truediv": "div"}.get(_each, _each)
-    setattr(Tensor, f"__{_each}__", _operator(_core))
-    setattr(Tensor, f"__r{_each}__", _operator(_core, turned=True))
-for _each in "neg abs sign cos sin log sigmoid".split():
-    setattr(Tensor, f"__{_each}__" if _each in ("neg", "abs") else _each, _element(_each))
+for _each in ("sign", "cos", "sin", "log", "sigmoid"):  # as the core's gradients call them
+    setattr(Tensor, _each, _element(_each))
 Tensor.kind = Tensor
 _first = object.__new__(Tensor)
 _name = lambda kind: None if kind is None else getattr(kind, "name", None) or np.dtype(kind).name
@@ -338,18 +330,14 @@ print = lambda *values, **options: builtins.print(
 )
 
 
-def set_seed(seed):
-    random.generator = np.random.default_rng(seed)
-
-
 def _draw(name, low, high, shape, dtype):
-    if random.generator is None:
-        set_seed(sum(_device.session.facts()["seed"].encode()))
+    if not hasattr(random, "generator"):
+        random.set_seed(sum(_device.session.facts()["seed"].encode()))
     return convert_to_tensor(getattr(random.generator, name)(low, high, _sizes(shape)), dtype)
 
 
 random = space(
-    generator=None, set_seed=set_seed,
+    set_seed=lambda seed: setattr(random, "generator", np.random.default_rng(seed)),
     normal=lambda shape, mean=0.0, stddev=1.0, dtype="float32": _draw("normal", mean, stddev, shape, dtype),
     uniform=lambda shape, minval=0, maxval=1.0, dtype="float32": _draw(
         "uniform" if "float" in _name(dtype) else "integers", minval, maxval, shape, dtype),
@@ -360,6 +348,6 @@ globals().update({name: DType(name) for name in DTYPES})
 
 
 def __getattr__(name):
-    if name == "__version__":
+    if name == "__version__":  # the image's, which is known once the program starts
         return start.get("libraries", {}).get("tensorflow") or "2.17.0"
     raise AttributeError(f"module 'tensorflow' has no attribute {name!r}")
