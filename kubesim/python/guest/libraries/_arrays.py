@@ -91,6 +91,10 @@ class Array:
 
     __slots__ = ("__weakref__", "_buffer", "_dtype", "_offset", "_shape", "_strides")
     default = "float64"
+    _count = lambda self: math.prod(self._shape)
+    _places = lambda self: places([self._offset], self._shape, self._strides)
+    _spread = lambda self, shape: self._flat() if shape == self._shape else self._expand(shape)._flat()
+    _nested = lambda self: nested(self._shape, self._python())
 
     def _make(self, shape, dtype, buffer, strides=None, offset=0):
         made = object.__new__(self.kind)
@@ -115,9 +119,6 @@ class Array:
         buffer = self._buffer
         return (buffer.data is not None or bool(buffer.draw) or not buffer.std) and self._count() <= MAX_COMPUTED
 
-    def _count(self):
-        return math.prod(self._shape)
-
     def _statistics(self):
         buffer = self._buffer
         if buffer.data is None:
@@ -131,9 +132,6 @@ class Array:
         """Whether the elements lie in the buffer as they are counted."""
         return self._strides == strides_of(self._shape)
 
-    def _places(self):
-        return places([self._offset], self._shape, self._strides)
-
     def _flat(self):
         """Return the elements, row by row."""
         buffer, count = self._buffer, self._count()
@@ -143,8 +141,8 @@ class Array:
             if buffer.size <= MAX_COMPUTED and (buffer.draw or not buffer.std):
                 buffer.data = stored(map(buffer.at, range(buffer.size)), self._dtype)
             else:
-                places = range(self._offset, self._offset + count) if self._whole() else self._places()
-                return stored(map(buffer.at, places), self._dtype)
+                at = range(self._offset, self._offset + count) if self._whole() else self._places()
+                return stored(map(buffer.at, at), self._dtype)
         if self._whole():
             return buffer.data if count == buffer.size else buffer.data[self._offset : self._offset + count]
         return list(map(buffer.data.__getitem__, self._places()))
@@ -152,9 +150,6 @@ class Array:
     def _python(self):
         """Return the elements as Python's own."""
         return list(map(bool, self._flat())) if self._dtype == "bool" else list(self._flat())
-
-    def _spread(self, shape):
-        return self._flat() if shape == self._shape else self._expand(shape)._flat()
 
     def _expand(self, shape):
         if broadcast(self._shape, shape) != shape:
@@ -191,9 +186,6 @@ class Array:
         made._buffer.hit, made._buffer.key = buffer.hit, buffer.key
         made._offset = self._offset if made._buffer.draw else 0
         return made
-
-    def _nested(self):
-        return nested(self._shape, self._python())
 
     def _saved(self):
         """Return what a file has of it: the elements, or their statistics."""
@@ -394,13 +386,16 @@ def choose(condition, x, y):
     return x._new(shape, dtype, [a if test else b for test, a, b in rows])
 
 
+def chunks(values, size):
+    """Return pieces of so many elements."""
+    return [values[at : at + size] for at in range(0, len(values), size)] if size else []
+
+
 def nested(shape, values):
-    if not shape:
-        return values[0]
-    if len(shape) == 1:
-        return list(values)
-    step = math.prod(shape[1:])
-    return [nested(shape[1:], values[at * step : (at + 1) * step]) for at in range(shape[0])]
+    if len(shape) < 2:
+        return list(values) if shape else values[0]
+    parts = chunks(values, math.prod(shape[1:])) or [[]] * shape[0]
+    return [nested(shape[1:], part) for part in parts]
 
 
 def flattened(data):

@@ -4,7 +4,7 @@ import math
 import operator
 from itertools import accumulate, product, repeat
 
-from _arrays import MAX_COMPUTED, Array, Mismatch, axes_of, broadcast, is_float
+from _arrays import MAX_COMPUTED, Array, Mismatch, axes_of, broadcast, chunks, is_float
 
 MAX_PRODUCTS = 1 << 18
 """Multiplications of a matrix product that are carried out."""
@@ -174,7 +174,7 @@ def groups(x, axes):
         return [x._flat()]
     values = x._permute([at for at in range(len(x._shape)) if at not in axes] + list(axes))._flat()
     size = math.prod(x._shape[at] for at in axes)
-    return [values[at : at + size] for at in range(0, len(values), size)] if size else []
+    return chunks(values, size)
 
 
 def reduce(name, x, dim=None, keep=False):
@@ -192,8 +192,7 @@ def reduce(name, x, dim=None, keep=False):
     mean, std = _reduced(name, mean, std, max(count, 1))
     if dtype == "int64":
         mean = round(mean)
-    made = x._guess(shape, dtype, mean, 0.0 if dtype == "bool" or dtype == "int64" and name == "sum" else std)
-    return made
+    return x._guess(shape, dtype, mean, 0.0 if dtype == "bool" or dtype == "int64" and name == "sum" else std)
 
 
 def _reduced(name, mean, std, count):
@@ -241,17 +240,14 @@ def multiply(a, b):
     batch = broadcast(left._shape[:-2], right._shape[:-2])
     shape = (*batch, *((rows,) if len(a._shape) > 1 else ()), *((columns,) if len(b._shape) > 1 else ()))
     dtype = a._promoted(a._dtype, b._dtype, a, b)
-    if math.prod(batch) * rows * inner * columns <= MAX_PRODUCTS and a._known() and b._known():
-        first = list(left._expand((*batch, rows, inner))._flat())
+    if 0 < math.prod(batch) * rows * inner * columns <= MAX_PRODUCTS and a._known() and b._known():
         order = [*range(len(batch)), len(batch) + 1, len(batch)]
-        second = list(right._expand((*batch, inner, columns))._permute(order)._flat())
-        lines, turned = ([v[at * inner : (at + 1) * inner] for at in range(n)] for v, n in (
-            (first, math.prod(batch) * rows), (second, math.prod(batch) * columns)))  # fmt: skip
-        found = [
-            math.sumprod(line, column)
-            for at, line in enumerate(lines)
-            for column in turned[at // rows * columns : (at // rows + 1) * columns]
-        ]
+        lines = chunks(list(left._expand((*batch, rows, inner))._flat()), inner)
+        turned = chunks(list(right._expand((*batch, inner, columns))._permute(order)._flat()), inner)
+        found = []
+        for at, line in enumerate(lines):
+            first = at // rows * columns
+            found += [math.sumprod(line, column) for column in turned[first : first + columns]]
         return a._new(shape, dtype, found)
     (m, s), (n, t) = a._statistics(), b._statistics()
     return a._guess(shape, dtype, inner * m * n, math.sqrt(inner * ((m * t) ** 2 + (n * s) ** 2 + (s * t) ** 2)))

@@ -19,10 +19,8 @@ class Common(Array):
     nbytes = property(lambda self: self._count() * self.itemsize)
     __float__, __int__ = lambda self: float(self.item()), lambda self: int(self.item())
     __index__, __pos__ = lambda self: operator.index(self.item()), lambda self: self
+    __format__ = lambda self, spec: object.__format__(self, spec) if self._shape else format(self.item(), spec)
     __contains__ = lambda self, value: any(value == each for each in self._flat())
-
-    def __format__(self, spec):
-        return object.__format__(self, spec) if self._shape else format(self.item(), spec)
 
     def __len__(self):
         if not self._shape:

@@ -126,12 +126,11 @@ def arange(first, last=None, step=1, dtype=None, device=None, **more):
     return as_tensor(numpy.arange(first, last, step), device=device).to(DTYPES[name])
 
 
-def linspace(first, last, steps, dtype=None, device=None):
-    return as_tensor(numpy.linspace(first, last, steps), dtype or DTYPES[state.default], device)
+def _borrowed(function):
+    return lambda *args, dtype=None, device=None: as_tensor(function(*args), dtype or DTYPES[state.default], device)
 
 
-def eye(n, m=None, dtype=None, device=None):
-    return as_tensor(numpy.eye(n, m), dtype or DTYPES[state.default], device)
+linspace, eye = _borrowed(numpy.linspace), _borrowed(numpy.eye)
 
 
 def stack(tensors, dim=0):

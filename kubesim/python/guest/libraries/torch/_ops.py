@@ -1,5 +1,6 @@
 """Functions of several tensors, random numbers, and the operators and methods that follow from the core's tables."""
 
+import itertools
 import math
 import sys
 import types
@@ -51,11 +52,9 @@ def cat(tensors, dim=0):
             f"Sizes of tensors must match except in dimension {dim}. Expected size {error.left[at]} but got size "
             f"{error.right[at]} for tensor number {error.at} in the list."
         ) from None
-    edges = [0]
-    for each in tensors:
-        edges.append(edges[-1] + each._shape[dim])
     lead = (slice(None),) * (dim % found.ndim)
-    cuts = [(*lead, slice(*pair)) for pair in zip(edges, edges[1:], strict=False)]
+    edges = itertools.accumulate((each._shape[dim] for each in tensors), initial=0)
+    cuts = [(*lead, slice(*pair)) for pair in itertools.pairwise(edges)]
     return record(found, "Cat", tensors, lambda g: [g[cut] for cut in cuts])
 
 

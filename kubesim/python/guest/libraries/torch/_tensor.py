@@ -1,6 +1,7 @@
 """Tensors."""
 
 import math
+from itertools import compress
 
 import _arrays
 import _device
@@ -47,6 +48,14 @@ class Tensor(Common):
     unique = lambda self: self._new((len(found := sorted(set(self._flat()))),), self._dtype, found)
     size = lambda self, dim=None: Size(self._shape) if dim is None else self._shape[dim]
     _in_place = lambda self, name, other: self._become(self._binary(name, other))
+    clone = lambda self: record(self._copy(), "Clone", (self,), lambda g: [g])
+    contiguous = lambda self: self if self._whole() else self.reshape(self._shape)
+    detach = lambda self: self._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
+    transpose = lambda self, first, second: self.permute(*self._swapped(first, second))
+    chunk = lambda self, count, dim=0: self.split(-(-self._shape[dim] // count), dim)
+    cumsum = lambda self, dim: _functions.lines(self.detach(), dim, _functions.sums)
+    log_softmax = lambda self, dim=-1, dtype=None: self - self.logsumexp(dim, True)
+    masked_fill = lambda self, mask, value: where(mask, self._new((), self._dtype, [value]), self)
 
     def _place(self, source):
         self.device, self._node, self._wants, self.grad, self.hooks = source.device, None, False, None, []
@@ -148,15 +157,6 @@ class Tensor(Common):
         made = Array._copy(self.detach(), name, blank(where))
         return record(made, "ToCopy", (self,), lambda g: [g.to(self.device, self.dtype)])
 
-    def clone(self):
-        return record(self._copy(), "Clone", (self,), lambda g: [g])
-
-    def contiguous(self):
-        return self if self._whole() else self.reshape(self._shape)
-
-    def detach(self):
-        return self._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
-
     def _become(self, other):
         """Take the elements of another tensor in place."""
         if self._wants and self._node is None and state.grad:
@@ -201,9 +201,6 @@ class Tensor(Common):
         back = [order.index(at) for at in range(len(order))]
         return record(self._permute(order), "Permute", (self,), lambda g: [g.permute(*back)])
 
-    def transpose(self, first, second):
-        return self.permute(*self._swapped(first, second))
-
     def expand(self, *shape):
         shape = sizes(shape)
         own = (1,) * (len(shape) - self.ndim) + self._shape
@@ -214,15 +211,13 @@ class Tensor(Common):
         edges = range(0, self._shape[dim], size)
         return tuple(self[(slice(None),) * (dim % self.ndim) + (slice(at, at + size),)] for at in edges)
 
-    def chunk(self, count, dim=0):
-        return self.split(-(-self._shape[dim] // count), dim)
-
     def gather(self, dim, index):
-        grid = [self._new((size,), "int64", range(size)).reshape([-1 if at == other else 1 for other in range(self.ndim)])
-                for at, size in enumerate(index._shape)]  # fmt: skip
-        return self[
-            tuple(index if at == dim % self.ndim else each.expand(index._shape) for at, each in enumerate(grid))
-        ]
+        key = []
+        for at, size in enumerate(index._shape):
+            shape = [-1 if at == other else 1 for other in range(self.ndim)]
+            key.append(self._new((size,), "int64", range(size)).reshape(shape).expand(index._shape))
+        key[dim] = index
+        return self[tuple(key)]
 
     def topk(self, k, dim=-1):
         order = self.argsort(dim, descending=True)[..., :k]
@@ -239,9 +234,6 @@ class Tensor(Common):
         found = self if min is None else self._binary("maximum", min)
         return found if max is None else found._binary("minimum", max)
 
-    def cumsum(self, dim):
-        return _functions.lines(self.detach(), dim, _functions.sums)
-
     def softmax(self, dim=-1, dtype=None):
         if not self._known():
             share = 1 / self._shape[dim]
@@ -249,16 +241,10 @@ class Tensor(Common):
         powers = (self - self.detach().max(dim, True)[0]).exp()
         return powers / powers.sum(dim, True)
 
-    def log_softmax(self, dim=-1, dtype=None):
-        return self - self.logsumexp(dim, True)
-
     def norm(self, p=2, dim=None, keepdim=False):
         if p == 2:
             return self._reduced("norm", dim, keepdim, "LinalgVectorNorm")
         return (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
-
-    def masked_fill(self, mask, value):
-        return where(mask, self._new((), self._dtype, [value]), self)
 
     def _unary(self, name):
         found, rule = _functions.unary(name, self), UNARY[name][1]
@@ -281,10 +267,8 @@ class Tensor(Common):
         if not rule or not state.grad or not any(each._wants for each in tensors):
             return found
         kept, bare = found.detach(), [each.detach() if isinstance(each, Tensor) else each for each in pair]
-        back = lambda g: [
-            part for part, each in zip(rule(g, *bare, kept), pair, strict=True) if isinstance(each, Tensor)
-        ]
-        return record(found, name.title(), tensors, back)
+        chosen = [isinstance(each, Tensor) for each in pair]
+        return record(found, name.title(), tensors, lambda g: list(compress(rule(g, *bare, kept), chosen)))
 
     def _reduced(self, name, dim=None, keepdim=False, word=""):
         if name == "mean" and not is_float(self._dtype):

@@ -46,18 +46,6 @@ def set_device(which):
     state.current = place(which).index
 
 
-class device:
-    def __init__(self, which):
-        self.which = which
-
-    def __enter__(self):
-        self.before = state.current
-        set_device(self.which)
-
-    def __exit__(self, *error):
-        state.current = self.before
-
-
 class _CudaDeviceProperties(types.SimpleNamespace):
     def __repr__(self):
         shown = {**vars(self), "total_memory": f"{self.total_memory // MIB}MB", "name": repr(self.name)}

@@ -1,5 +1,6 @@
 """torch.distributed. A rank meets the others through the environment that torchrun gives it."""
 
+import functools
 import io
 import os
 import sys
@@ -93,10 +94,8 @@ def _gathered(tensor, where=None):
 
 
 def _combined(tensors, op):
-    found = tensors[0]
-    for each in tensors[1:]:
-        pair = {"PRODUCT": found.__mul__, "MAX": found.maximum, "MIN": found.minimum}
-        found = pair.get(op, found.__add__)(each)
+    name = {"PRODUCT": "mul", "MAX": "maximum", "MIN": "minimum"}.get(op, "add")
+    found = functools.reduce(lambda a, b: a._binary(name, b), tensors)
     return found / len(tensors) if op == "AVG" else found
 
 
