@@ -38,6 +38,8 @@ PRINTED = {
     ),
     "torch.zeros(2, 3) @ torch.zeros(2, 3)": "RuntimeError: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x3)",
     "torch.zeros(6).view(4, 2)": "RuntimeError: shape '[4, 2]' is invalid for input of size 6",
+    "torch.relu(torch.tensor([1.0, -2.0])), torch.arange(100)[50:53].clone()": "(tensor([1., 0.]), tensor([50, 51, 52]))",
+    "nn.MaxPool2d(2)": "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)",
     "torch.einsum": "AttributeError: module 'torch' has no attribute 'einsum'",
     "nn.LSTM": "AttributeError: module 'torch.nn' has no attribute 'LSTM'",
     "torch.fleur": "AttributeError: module 'torch' has no attribute 'fleur'",

@@ -43,7 +43,7 @@ UNARY = {
     "tan": (math.tan, lambda g, x, y: g * (y * y + 1)),
     "tanh": (math.tanh, lambda g, x, y: g * (1 - y * y)),
     "sigmoid": (sigmoid, lambda g, x, y: g * y * (1 - y)),
-    "relu": (lambda x: x if x > 0 or x != x else x * 0, lambda g, x, y: g * (y > 0)),
+    "relu": (lambda x: x if x > 0 or x != x else 0, lambda g, x, y: g * (y > 0)),
     "gelu": (lambda x: x * normal(x), lambda g, x, y: g * x._unary("gelu_slope")),
     "gelu_slope": (lambda x: normal(x) + x * math.exp(-x * x / 2) / math.sqrt(2 * math.pi), None),
     "silu": (lambda x: x * sigmoid(x), lambda g, x, y: g * x.sigmoid() * (x * (1 - x.sigmoid()) + 1)),

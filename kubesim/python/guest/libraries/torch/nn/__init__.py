@@ -267,6 +267,8 @@ def _layer(name, function, training=False, **usual):
     def __init__(self, *args, **more):
         Module.__init__(self)
         self.options = {**usual, **dict(zip(usual, args, strict=False)), **more}
+        if "stride" in usual and self.options["stride"] is None:
+            self.options["stride"] = self.options["kernel_size"]
 
     def forward(self, *args):
         return function(*args, **self.options, **({"training": self.training} if training else {}))
@@ -291,7 +293,7 @@ Dropout = _layer("Dropout", F.dropout, training=True, p=0.5, inplace=False)
 Softmax, LogSoftmax = _layer("Softmax", F.softmax, dim=-1), _layer("LogSoftmax", F.log_softmax, dim=-1)
 Flatten = _layer("Flatten", torch.flatten, start_dim=1, end_dim=-1)
 Identity = _layer("Identity", lambda x, *args, **options: x)
-MaxPool2d = _layer("MaxPool2d", F.max_pool2d, kernel_size=2, stride=None, padding=0)
+MaxPool2d = _layer("MaxPool2d", F.max_pool2d, kernel_size=2, stride=None, padding=0, dilation=1, ceil_mode=False)
 AvgPool2d = _layer("AvgPool2d", F.avg_pool2d, kernel_size=2, stride=None, padding=0)
 AdaptiveAvgPool2d = _layer("AdaptiveAvgPool2d", F.adaptive_avg_pool2d, output_size=1)
 
