@@ -131,6 +131,25 @@ async def test_keras_trains_and_logs_as_keras_3():
     assert re.fullmatch(r"313/313 - \d+s - \d+ms/step - accuracy: 0\.\d{4} - loss: 0\.\d{4}", lines[-2])
 
 
+async def test_keras_fits_a_line_and_calls_back_after_each_epoch():
+    source = (
+        "import numpy as np\nimport tensorflow as tf\n"
+        "from tensorflow.keras import callbacks, layers, models, optimizers\n"
+        "class Told(callbacks.Callback):\n"
+        "    def on_epoch_end(self, epoch, logs=None):\n        print(epoch, sorted(logs))\n"
+        "x = np.linspace(-1, 1, 64).reshape(-1, 1).astype('float32')\n"
+        "model = models.Sequential([layers.Dense(1, activation='linear', input_shape=(1,))])\n"
+        "model.compile(optimizers.Adam(0.1, beta_1=0.9), loss='mse')\n"
+        "model.fit(x, 3 * x + 1, epochs=30, verbose=0)\n"
+        "model.fit(x, 3 * x + 1, verbose=0, callbacks=[Told()], validation_split=0.25)\n"
+        "print([round(float(tf.identity(tf.reshape(w, ()))), 0) for w in model.weights])\n"
+        "layers.Dense(1, activation='nosuch')"
+    )
+    lines = [line for line in await said(source) if "Created device" not in line]
+    assert lines[:2] == ["0 ['loss', 'val_loss']", "[3.0, 1.0]"]
+    assert lines[-1] == "KeyError: 'nosuch'"
+
+
 async def test_too_large_a_tensor_and_wrong_shapes_fail_in_tensorflows_words():
     source = (
         "import tensorflow as tf\n"

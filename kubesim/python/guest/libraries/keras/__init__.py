@@ -16,7 +16,7 @@ from machine import start
 HOST_S = 0.0014
 """Seconds of the processor that a step of a small model costs."""
 MNIST = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
-ACTIVATIONS = {"softmax": tf.softmax, "relu": tf.nn.relu, "sigmoid": tf.nn.sigmoid, "tanh": tf.nn.tanh}
+ACTIVATIONS = {None: tf.identity, "linear": tf.identity, **vars(tf.nn)}
 counts = {}
 
 # Layers.
@@ -46,7 +46,7 @@ class Layer:
 
 class Dense(Layer):
     def __init__(self, units, activation=None, **options):
-        super().__init__(units=units, activation=ACTIVATIONS.get(activation, activation), **options)
+        super().__init__(units=units, activation=_activation(activation), **options)
 
     def build(self, shape):
         kernel = tf.random.normal((shape[-1], self.units), 0.0, math.sqrt(2 / (shape[-1] + self.units)))
@@ -58,8 +58,7 @@ class Dense(Layer):
         if x._shape[-1] != self.kernel._shape[0]:
             text = f'Input 0 of layer "{self.name}" is incompatible with the layer: expected axis -1 of input shape to have '
             raise ValueError(f"{text}value {self.kernel._shape[0]}, but received input with shape {x._shape}")
-        made = tf.matmul(x, self.kernel) + self.bias
-        return self.activation(made) if callable(self.activation) else made
+        return self.activation(tf.matmul(x, self.kernel) + self.bias)
 
     output_shape = lambda self, shape: (*shape[:-1], self.units)
 
@@ -82,9 +81,8 @@ class Conv2D(Dense):
             x = tf.concat([edge((size - 1) // 2), x, edge(size // 2)], axis)
         cut = lambda at, size: slice(at, at + (size - 1) * self.step + 1, self.step)
         places = [(row, column) for row in range(self.size[0]) for column in range(self.size[1])]
-        return super().call(
-            tf.concat([x[:, cut(row, high), cut(column, wide)] for row, column in places], 3), training
-        )
+        parts = [x[:, cut(row, high), cut(column, wide)] for row, column in places]
+        return super().call(tf.concat(parts, 3), training)
 
     def output_shape(self, shape):
         inside = (1, 1) if self.padding == "same" else self.size
@@ -116,12 +114,12 @@ class Dropout(Layer):
 
 
 class Activation(Layer):
-    __init__ = lambda self, activation, **options: Layer.__init__(self, run=ACTIVATIONS[activation], **options)
-    call = lambda self, x, training: self.run(x)
+    __init__ = lambda self, kind, **options: Layer.__init__(self, activation=_activation(kind), **options)
+    call = lambda self, x, training: self.activation(x)
 
 
-def Input(shape):
-    return types.SimpleNamespace(given=shape)
+Input = lambda shape, **options: types.SimpleNamespace(given=shape)
+_activation = lambda kind: kind if callable(kind) else ACTIVATIONS[kind]
 
 
 # Losses and optimizers.
@@ -156,7 +154,7 @@ class Loss:
 
 
 class Optimizer:
-    def __init__(self, learning_rate=0.001, momentum=0.0):
+    def __init__(self, learning_rate=0.001, momentum=0.0, **options):
         self.learning_rate, self.momentum, self.state, self.iterations = learning_rate, momentum, {}, 0
 
     def apply_gradients(self, pairs):
@@ -172,7 +170,9 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    __init__ = lambda self, learning_rate=0.01, momentum=0.0: Optimizer.__init__(self, learning_rate, momentum)
+    __init__ = lambda self, learning_rate=0.01, momentum=0.0, **options: Optimizer.__init__(
+        self, learning_rate, momentum
+    )
     change = lambda self, g, key: self.smooth(key, g, self.momentum, 1)
 
 
@@ -186,6 +186,8 @@ class Adam(Optimizer):
         second = self.smooth((key, 2), g * g, 0.999, 0.001) / (1 - 0.999**self.iterations)
         return first / (tf.sqrt(second) + 1e-7)
 
+
+OPTIMIZERS = (SGD, RMSprop, Adam)
 
 # Training.
 
@@ -203,11 +205,8 @@ class Progress:
             return
         self.shown, each = now, (now - self.began) / step
         unit = f"{each:.0f}s" if each >= 1 else f"{each * 1e3:.0f}ms" if each >= 1e-3 else f"{each * 1e6:.0f}us"
-        told = [
-            f"{unit}/step",
-            *(f"{key}: {value:.{4}{'f' if value > 1e-3 else 'e'}}" for key, value in values.items()),
-        ]
-        count, told = f"{step:{len(str(self.target))}d}/{self.target}", " - ".join(told)
+        told = "".join(f" - {key}: {value:.4{'f' if value > 1e-3 else 'e'}}" for key, value in values.items())
+        count, told = f"{step:{len(str(self.target))}d}/{self.target}", f"{unit}/step{told}"
         if self.verbose == 2:
             print(f"{count} - {now - self.began:.0f}s - {told}", flush=True)
             return
@@ -236,10 +235,12 @@ class Sequential:
     def __call__(self, x, training=False):
         return functools.reduce(lambda x, layer: layer(x, training), self.layers, x)
 
-    weights = trainable_variables = property(lambda self: [w for each in self.layers for w in each.weights])
+    weights = trainable_variables = trainable_weights = property(
+        lambda self: [w for each in self.layers for w in each.weights]
+    )
 
-    def compile(self, optimizer="rmsprop", loss=None, metrics=()):
-        kinds = {"adam": Adam, "sgd": SGD, "rmsprop": RMSprop}
+    def compile(self, optimizer="rmsprop", loss=None, metrics=(), **options):
+        kinds = {each.__name__.lower(): each for each in OPTIMIZERS}
         self.optimizer = kinds[optimizer.lower()]() if isinstance(optimizer, str) else optimizer
         self.loss, self.metrics = Loss(loss) if isinstance(loss, str) else loss, metrics
 
@@ -277,28 +278,29 @@ class Sequential:
         for step, (part, wanted) in enumerate(batches, 1):
             found, count = self._step(tf.convert_to_tensor(part), tf.convert_to_tensor(wanted), training), len(part)
             loss, right, samples = loss + found[0] * count, right + found[1] * count, samples + count
-            logs = {"accuracy": right / samples, "loss": loss / samples}
-            logs = logs if self.metrics else {"loss": logs["loss"]}
+            logs = ({"accuracy": right / samples} if self.metrics else {}) | {"loss": loss / samples}
             progress.update(step, logs)
         return logs, progress
 
-    def fit(self, x, y=None, batch_size=None, epochs=1, verbose="auto", validation_split=0.0, validation_data=None):
+    def fit(self, x, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=(), **options):
         if self.loss is None:
             raise ValueError("You must call `compile()` before calling `fit()`.")
-        if validation_split:
-            cut = int(len(x) * (1 - validation_split))
-            x, y, validation_data = x[:cut], y[:cut], (x[cut:], y[cut:])
+        if split := options.get("validation_split"):
+            cut = int(len(x) * (1 - split))
+            x, y, options["validation_data"] = x[:cut], y[:cut], (x[cut:], y[cut:])
         history = {}
         for epoch in range(epochs):
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
             logs, progress = self._pass(x, y, batch_size, True, verbose)
-            if validation_data:
-                found, _ = self._pass(*validation_data, batch_size, False, 0)
+            if options.get("validation_data"):
+                found, _ = self._pass(*options["validation_data"], batch_size, False, 0)
                 logs |= {f"val_{key}": value for key, value in found.items()}
             progress.update(progress.target, logs, final=True)
             for key, value in logs.items():
                 history.setdefault(key, []).append(value)
+            for each in callbacks or ():
+                each.on_epoch_end(epoch, logs)
         return types.SimpleNamespace(history=history, epoch=[*range(epochs)])
 
     def evaluate(self, x, y=None, batch_size=None, verbose="auto"):
@@ -354,12 +356,13 @@ def load_data(path="mnist.npz"):
     return make(60000), make(10000)
 
 
-kept = (Layer, Dense, Conv2D, MaxPooling2D, Flatten, Dropout, Activation, Input)
+LAYERS = (Layer, Dense, Conv2D, MaxPooling2D, Flatten, Dropout, Activation)
 sections = {
-    "layers": {each.__name__: each for each in kept},
+    "layers": {"Input": Input, **{each.__name__: each for each in LAYERS}},
     "models": {"Sequential": Sequential},
-    "optimizers": {"SGD": SGD, "Adam": Adam, "RMSprop": RMSprop},
+    "optimizers": {each.__name__: each for each in OPTIMIZERS},
     "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES},
+    "callbacks": {"Callback": type("Callback", (), {"on_epoch_end": lambda self, epoch, logs=None: None})},
     "datasets": {"mnist": types.SimpleNamespace(load_data=load_data)},
     "utils": {"set_random_seed": tf.random.set_seed},
 }

@@ -87,10 +87,7 @@ class Tensor(Common):
         other = convert_to_tensor(other, None if isinstance(other, Tensor) else self._dtype)
         left, right = (other, self) if turned else (self, other)
         word = WORDS.get(name, name.title())
-        if left._dtype != right._dtype and "bool" not in (
-            left._dtype,
-            right._dtype,
-        ):  # as gradients multiply by truths
+        if len({left._dtype, right._dtype} - {"bool"}) > 1:  # gradients multiply by truths
             text = f"cannot compute {word} as input #1(zero-based) was expected to be a {_type(left)} tensor"
             raise errors.InvalidArgumentError(f"{text} but is a {_type(right)} tensor [Op:{word}] name: ")
         try:
@@ -133,8 +130,8 @@ class Variable(Tensor):
     )
 
 
-def _element(name):
-    return lambda x: convert_to_tensor(x)._unary(name)
+def _element(core):
+    return lambda x, name=None: convert_to_tensor(x)._unary(core)
 
 
 for _each in ("sign", "cos", "sin", "log", "sigmoid"):  # as the core's gradients call them
@@ -221,8 +218,8 @@ class GradientTape:
 # Functions: those of the core by their names in TensorFlow, and those that change the shape.
 
 
-def _pair(name):
-    return lambda x, y: convert_to_tensor(x, getattr(y, "_dtype", None))._binary(name, y)
+def _pair(core):
+    return lambda x, y, name=None: convert_to_tensor(x, getattr(y, "_dtype", None))._binary(core, y)
 
 
 def _reduction(name):
@@ -309,14 +306,15 @@ def expand_dims(input, axis):
 
 
 def softmax(logits, axis=-1):
-    top = math.exp(logits - identity(math.reduce_max(logits, axis, keepdims=True)))
+    top = math.exp(logits - stop_gradient(math.reduce_max(logits, axis, keepdims=True)))
     return top / math.reduce_sum(top, axis, keepdims=True)
 
 
 stack = lambda values, axis=0: concat([expand_dims(each, axis) for each in values], axis)
 one_hot = lambda indices, depth, dtype="float32": cast(expand_dims(cast(indices, "int32"), -1) == range(depth), dtype)
 squeeze = lambda input: reshape(input, [n for n in input._shape if n != 1])
-identity = lambda input: convert_to_tensor(input)._copy()
+identity = lambda input: reshape(input, convert_to_tensor(input)._shape)
+stop_gradient = lambda input: convert_to_tensor(input)._copy()
 fill = lambda dims, value: broadcast_to(value, dims)
 zeros = lambda shape, dtype="float32", name=None: _first._guess(_sizes(shape), _name(dtype), 0.0)
 ones = lambda shape, dtype="float32", name=None: _first._guess(_sizes(shape), _name(dtype), 1.0)
@@ -338,8 +336,8 @@ def _draw(name, low, high, shape, dtype):
 
 random = space(
     set_seed=lambda seed: setattr(random, "generator", np.random.default_rng(seed)),
-    normal=lambda shape, mean=0.0, stddev=1.0, dtype="float32": _draw("normal", mean, stddev, shape, dtype),
-    uniform=lambda shape, minval=0, maxval=1.0, dtype="float32": _draw(
+    normal=lambda shape, mean=0.0, stddev=1.0, dtype="float32", seed=None: _draw("normal", mean, stddev, shape, dtype),
+    uniform=lambda shape, minval=0, maxval=1.0, dtype="float32", seed=None: _draw(
         "uniform" if "float" in _name(dtype) else "integers", minval, maxval, shape, dtype),
 )  # fmt: skip
 nn = space(softmax=softmax, relu=math.relu, sigmoid=math.sigmoid, tanh=math.tanh)
