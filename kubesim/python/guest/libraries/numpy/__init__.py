@@ -115,10 +115,7 @@ class ndarray(Common):
 
 ndarray.kind = ndarray
 _first = object.__new__(ndarray)
-
-
-def shown(shape):
-    return f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+shown = lambda shape: f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
 def _out(found):
@@ -135,6 +132,12 @@ def _generate():
     made = {own: lambda x, name=name: asarray(x)._unary(name) for own, name in UNARY.items()}
     made |= {own: lambda x, y, name=name: asarray(x)._binary(name, y) for own, name in BINARY.items()}
     made |= {own: lambda *args, own=own, **more: _reduce(own, *args, **more) for own in REDUCTIONS}
+    made |= {
+        own: lambda a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, own=own: _reduce(
+            f"{own}{ddof}", a, axis, dtype, out, keepdims
+        )
+        for own in ("var", "std")
+    }
     made |= {own: lambda a, *args, own=own, **more: getattr(asarray(a), own)(*args, **more) for own in FORWARDED}
     for name, function in made.items():
         function.__name__ = function.__qualname__ = name
@@ -155,14 +158,6 @@ def _reduce(name, a, axis=None, dtype=None, out=None, keepdims=False):
 
 class exceptions:
     AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
-
-
-def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-    return _reduce(f"var{ddof}", a, axis, dtype, out, keepdims)
-
-
-def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False):
-    return _reduce(f"std{ddof}", a, axis, dtype, out, keepdims)
 
 
 # Making arrays.
@@ -210,15 +205,12 @@ def _line(count, first, step, kind="float64"):
     return _first._guess((count,), kind, mean, deviation, lambda place: first + place * step)
 
 
-def linspace(first, last, num=50, endpoint=True):
-    return _line(num, first, (last - first) / builtins.max(num - endpoint, 1))
-
-
 def eye(n, m=None, k=0, dtype=float):
     m = m or n
     return _first._guess((n, m), _kind(dtype), 1 / m, math.sqrt(m - 1) / m, lambda place: place % m - place // m == k)
 
 
+linspace = lambda first, last, num=50: _line(num, first, (last - first) / builtins.max(num - 1, 1))
 _kind = lambda kind: globals()["dtype"](kind).name
 zeros = empty = lambda shape, dtype=float, order="C": full(shape, 0, dtype)
 ones = lambda shape, dtype=float, order="C": full(shape, 1, dtype)
@@ -289,10 +281,6 @@ def where(condition, x=None, y=None):
     return _out(_arrays.choose(asarray(condition), *map(asarray, (x, y), kinds)))
 
 
-def nonzero(a):
-    return tuple(array(each, dtype=int) for each in _arrays.places_of(asarray(a)))
-
-
 def clip(a, low=None, high=None):
     a = asarray(a) if low is None else maximum(a, low)  # noqa: F821 - generated
     return a if high is None else minimum(a, high)  # noqa: F821
@@ -328,6 +316,7 @@ def unique(a, return_counts=False):
     return (found, array(list(counts.values()))) if return_counts else found
 
 
+nonzero = lambda a: tuple(array(each, dtype=int) for each in _arrays.places_of(asarray(a)))
 sort = lambda a, axis=-1: _functions.lines(asarray(a), axis, sorted)
 argsort = lambda a, axis=-1, kind=None: _functions.lines(asarray(a), axis, _functions.order, "int64")
 allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(

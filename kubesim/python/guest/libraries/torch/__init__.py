@@ -39,11 +39,8 @@ class no_grad(set_grad):
 inference_mode, enable_grad = no_grad, lambda: set_grad(True)
 is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
 set_num_threads = set_float32_matmul_precision = lambda wanted: None
+_marked = lambda made, wants: made.requires_grad_() if wants else made
 compile = lambda model=None, **options: model if model is not None else lambda made: made
-
-
-def _marked(made, wants):
-    return made.requires_grad_() if wants else made
 
 
 def tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -81,10 +78,6 @@ def full(shape, fill_value, dtype=None, device=None, requires_grad=False, **more
     return _marked(blank(device)._guess(sizes((shape,)), name, fill_value), requires_grad)
 
 
-def _filled(value):
-    return lambda *shape, dtype=None, **more: full(sizes(shape), value, dtype or DTYPES[state.default], **more)
-
-
 def _alike(function):
     def like(x, *args, dtype=None, device=None, **more):
         return function(x._shape, *args, dtype=dtype or x.dtype, device=device or x.device, **more)
@@ -100,7 +93,11 @@ def _random(kind):
     return draw
 
 
-zeros, ones, empty, rand, randn = _filled(0), _filled(1), _filled(0), _random("uniform"), _random("normal")
+zeros, ones = (
+    lambda *shape, dtype=None, value=value, **more: full(sizes(shape), value, dtype or DTYPES[state.default], **more)
+    for value in (0, 1)
+)
+empty, rand, randn = zeros, _random("uniform"), _random("normal")
 zeros_like, ones_like, empty_like, full_like, rand_like, randn_like = map(
     _alike, (zeros, ones, empty, full, rand, randn)
 )

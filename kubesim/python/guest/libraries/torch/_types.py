@@ -77,6 +77,7 @@ class device:
 
 
 CPU = device("cpu")
+gpu_of = lambda where: _device.session.gpus[where.index] if where.type == "cuda" else None
 
 
 def gib(size):
@@ -120,10 +121,6 @@ def place(where):
             raise failed(DeviceFailedError(101, "invalid device ordinal"))
         return device("cuda", index)
     return where
-
-
-def gpu_of(where):
-    return _device.session.gpus[where.index] if where.type == "cuda" else None
 
 
 @contextlib.contextmanager

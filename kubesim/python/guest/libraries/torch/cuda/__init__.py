@@ -42,10 +42,6 @@ def _gpu(which=None):
     return gpus[index]
 
 
-def set_device(which):
-    state.current = place(which).index
-
-
 class _CudaDeviceProperties(types.SimpleNamespace):
     def __repr__(self):
         shown = {**vars(self), "total_memory": f"{self.total_memory // MIB}MB", "name": repr(self.name)}
@@ -83,13 +79,12 @@ def reset_peak_memory_stats(which=None):
     gpu.peak, gpu.peak_reserved = gpu.allocated, gpu.reserved
 
 
-def _amount(name):
-    return lambda which=None: getattr(_gpu(which), name) if session.gpus else 0
-
-
-memory_allocated, memory_reserved = _amount("allocated"), _amount("reserved")
-max_memory_allocated, max_memory_reserved = _amount("peak"), _amount("peak_reserved")
+memory_allocated, memory_reserved, max_memory_allocated, max_memory_reserved = (
+    lambda which=None, name=name: getattr(_gpu(which), name) if session.gpus else 0
+    for name in ("allocated", "reserved", "peak", "peak_reserved")
+)
 is_available, is_initialized = lambda: device_count() > 0, lambda: bool(session.gpus)
+set_device = lambda which: setattr(state, "current", place(which).index)
 current_device = lambda: initialize() and state.current
 get_device_name = lambda which=None: _gpu(which).about["name"]
 get_device_capability = lambda which=None: tuple(_gpu(which).about["capability"])

@@ -23,6 +23,7 @@ class Parameter(Tensor):
     __init__ = lambda self, data=None, requires_grad=True: None
 
 
+_pair = lambda value: (value, value) if isinstance(value, int) else tuple(value)
 PLACES = ("_parameters", "_buffers", "_modules")
 
 
@@ -177,10 +178,6 @@ class Linear(Module):
     forward = lambda self, x: F.linear(x, self.weight, self.bias)
 
     shown = "in_features={in_features}, out_features={out_features}, bias={has_bias}"
-
-
-def _pair(value):
-    return (value, value) if isinstance(value, int) else tuple(value)
 
 
 class Conv2d(Module):

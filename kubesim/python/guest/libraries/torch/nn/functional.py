@@ -49,16 +49,13 @@ class Course:
 
 
 course = state.course = Course()
+reduction_of = lambda loss, how: loss if how == "none" else loss.sum() if how == "sum" else loss.mean()
 
 
 def estimated(x, initial, kind):
     """Return the loss of an output of which only statistics are known."""
     found = x._new((), "float32", [course.loss(initial, kind)])
     return record(found, "NllLoss" if kind == "classes" else "MseLoss", (x,), None)
-
-
-def reduction_of(loss, reduction):
-    return loss if reduction == "none" else loss.sum() if reduction == "sum" else loss.mean()
 
 
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
