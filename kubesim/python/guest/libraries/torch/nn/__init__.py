@@ -176,12 +176,13 @@ class Linear(Module):
         self.register_parameter("bias", _uniform((out_features,), bound, device, dtype) if bias else None)
 
     forward = lambda self, x: F.linear(x, self.weight, self.bias)
-
     shown = "in_features={in_features}, out_features={out_features}, bias={has_bias}"
 
 
 class Conv2d(Module):
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+    def __init__(
+        self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, **more
+    ):
         super().__init__()
         kernel, self.stride, self.padding, self.groups = _pair(kernel_size), _pair(stride), padding, groups
         self.text = f"{in_channels}, {out_channels}, kernel_size={kernel}, stride={self.stride}"
@@ -208,7 +209,7 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    def __init__(self, normalized_shape, eps=1e-5):
+    def __init__(self, normalized_shape, eps=1e-5, **more):
         super().__init__()
         self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.eps, self.weight = eps, Parameter(torch.ones(self.normalized_shape))
@@ -305,6 +306,7 @@ class TransformerEncoderLayer(Module):
         activation="relu",
         batch_first=False,
         norm_first=False,
+        **more,
     ):
         super().__init__()
         self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first)
@@ -344,7 +346,7 @@ class Transformer(Module):
 
 
 class GRU(Module):
-    def __init__(self, input_size, hidden_size, num_layers=1, batch_first=False):
+    def __init__(self, input_size, hidden_size, num_layers=1, batch_first=False, **more):
         super().__init__()
         self.hidden_size, self.num_layers, self.batch_first = hidden_size, num_layers, batch_first
         for layer in range(num_layers):
@@ -371,7 +373,7 @@ class GRU(Module):
         return (1 - z) * (n + (r + s).sigmoid() * m).tanh() + z * h
 
 
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0):
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, **more):
     every = [parameters] if isinstance(parameters, Tensor) else parameters
     grads = [each.grad for each in every if each.grad is not None]
     total = torch.stack([each.norm() for each in grads]).norm()

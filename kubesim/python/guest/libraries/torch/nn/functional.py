@@ -106,7 +106,7 @@ def linear(input, weight, bias=None):
     return found + bias.to(found.dtype) if bias is not None else found
 
 
-def embedding(input, weight):
+def embedding(input, weight, padding_idx=None):
     if not weight._known() or input.numel() * weight._shape[1] > 1 << 16:
         made = weight._guess((*input._shape, weight._shape[1]), weight._dtype, 0.0, 1.0)
         return record(made, "Embedding", (weight,), None)

@@ -108,7 +108,7 @@ class AdamW(Adam):
 class LambdaLR:
     """A rule of the epoch for a factor of the first learning rate."""
 
-    def __init__(self, optimizer, lr_lambda):
+    def __init__(self, optimizer, lr_lambda, **more):
         self.optimizer, self.rule, self.last_epoch = optimizer, lr_lambda, -1
         self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self.step()
@@ -123,11 +123,11 @@ class LambdaLR:
     load_state_dict = lambda self, found: vars(self).update(found)
 
 
-def StepLR(optimizer, step_size, gamma=0.1):
+def StepLR(optimizer, step_size, gamma=0.1, **more):
     return LambdaLR(optimizer, lambda epoch: gamma ** (epoch // step_size))
 
 
-def CosineAnnealingLR(optimizer, T_max, eta_min=0.0):
+def CosineAnnealingLR(optimizer, T_max, eta_min=0.0, **more):
     low = eta_min / optimizer.param_groups[0]["lr"]
     return LambdaLR(optimizer, lambda epoch: low + (1 - low) * (1 + math.cos(math.pi * epoch / T_max)) / 2)
 
