@@ -64,11 +64,13 @@ def queue(connection):
 
 
 @pytest.fixture
-def lanes(connection, queue):
-    """Up to four lanes of this process on the test's Redis."""
+def lanes(redis_url, queue):
+    """Up to four lanes of this process, with a client of their own that nobody closes while they read from it."""
+    client = redis.from_url(redis_url)
 
     def make() -> Lane:
-        return Lane([queue], connection=connection)
+        own = Queue(queue.name, connection=client, serializer=JSONSerializer)
+        return Lane([own], connection=client)
 
     HANGING.clear()
     lanes = Lanes(4, make, idle_s=1)
@@ -87,7 +89,7 @@ def test_a_job_that_hangs_leaves_another_lane_to_the_others(queue, lanes):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_lanes_are_made_while_all_are_at_work_and_end_when_they_have_nothing_to_do(connection, queue, lanes):
+def test_lanes_are_made_while_all_are_at_work_and_end_when_they_have_nothing_to_do(queue, lanes):
     before = _lane_threads()
     lanes.start()
     kept = _lane_threads() - before
@@ -106,7 +108,7 @@ def test_lanes_are_made_while_all_are_at_work_and_end_when_they_have_nothing_to_
         thread.join(60)
         assert not thread.is_alive()
     assert len(lanes) == 2
-    assert Worker.count(connection=connection) == 2
+    assert Worker.count(queue=queue) == 2
 
 
 def _lane_threads() -> set[threading.Thread]:
