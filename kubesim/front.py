@@ -142,6 +142,9 @@ class Doorstep:
             self._close(connection)
 
     def _spoke(self, connection: socket.socket) -> None:
+        if _has_left(connection):  # else a thousand that leave at once would close who is about to speak
+            self._close(connection)
+            return
         self._loop.remove_reader(connection)
         del self._silent[connection]
         self._speaking.pop(connection.fileno(), None)
@@ -164,6 +167,16 @@ class Doorstep:
         for connection in [found for found, since in self._silent.items() if since < late]:
             self._close(connection)
         self._timer = self._loop.call_later(1.0, self._close_late)
+
+
+def _has_left(connection: socket.socket) -> bool:
+    """Tell whether the other side has closed a connection without a word."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
 
 
 class Splice(asyncio.Protocol):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from contextlib import suppress
 
 import orjson
 import pytest
 
-from kubesim.front import claim, token_of
+from kubesim.front import Doorstep, claim, token_of
 from kubesim.tests import hosts
 from kubesim.tests.hosts import cluster
 from kubesim.tests.hosts import token_of as admin_of
@@ -113,3 +114,21 @@ def test_the_token_is_where_kubectl_and_browsers_put_it(head, token):
 @pytest.mark.parametrize("part", [b"", b"\xff", b"e30", b"W10", b"bnVsbA", b"eyJpc3MiOjF9", b"!!!!", b"e" * 100_000])
 def test_a_claim_of_no_token_is_nothing(part):
     assert claim(part, "iss") == ""
+
+
+async def test_who_leaves_without_a_word_is_not_greeted():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        greeted, spoke = [], asyncio.Event()
+        step = Doorstep(lambda connection: (greeted.append(connection), spoke.set()))
+        silent = [socket.create_connection(listener.getsockname()) for _ in range(8)]
+        honest = socket.create_connection(listener.getsockname())
+        step.accept(listener)
+        for each in silent:
+            each.close()
+        honest.sendall(b"\x16")
+        await asyncio.wait_for(spoke.wait(), 60)
+        step.close()
+        assert [each.getpeername() for each in greeted] == [honest.getsockname()]
+        for each in (*greeted, honest):
+            each.close()
