@@ -1,4 +1,4 @@
-"""Calls of the webhooks that admit an operation's object.
+"""Calls of the webhooks that admit an operation's object, or convert it.
 
 Operations are synchronous, so that nothing comes between their reading and their writing. One that lacks an answer
 raises ``Unanswered``; whoever began it fetches the answer and begins it again (``answered``). A ``Talk`` keeps what

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 
 from kubesim.acting import REVIEWS
 from kubesim.api.convert import to_served
@@ -39,21 +40,21 @@ class InProcessClient(Client):
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
-        return self.operations.get(self._kind(resource), namespace, name)
+        return self.operations.get(self._plain(resource), namespace, name)
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
         """Return all objects of a resource; an empty namespace means every namespace."""
         return self.operations.list(
-            self._kind(resource), namespace, label_selector=label_selector, field_selector=field_selector
+            self._plain(resource), namespace, label_selector=label_selector, field_selector=field_selector
         )
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
     ) -> AsyncGenerator[WatchEvent, None]:
         """Yield every change after ``resource_version``; without one, every object first."""
-        kind = self._kind(resource)
+        kind = self._plain(resource)
         selector = parse_fields(field_selector, kind)
         queue: asyncio.Queue[Event] = asyncio.Queue()
         if resource_version in ("", "0"):
@@ -107,6 +108,13 @@ class InProcessClient(Client):
                 return operations.patch(kind, space, name, change, patch_type=way, subresource=part, options=options)
             case "delete":
                 return operations.delete(kind, space, name, delete_options=write.body, options=options)
+
+    def _plain(self, resource: str) -> Kind:
+        """Return a kind to read: the control plane looks at metadata, which no webhook has to convert."""
+        kind = self._kind(resource)
+        if kind.custom is None or kind.custom.converter is None:
+            return kind
+        return replace(kind, custom=kind.custom.unconverted())
 
     def _kind(self, resource: str) -> Kind:
         return self.operations.registry.by_resource(resource)

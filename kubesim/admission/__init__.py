@@ -205,6 +205,9 @@ def reworker(ops: Operations, kind: Kind, options: Options) -> webhooks.Rework:
     def rework(patched: Obj) -> Obj:
         seen = ops.registry.by_kind(patched.get("apiVersion", ""), patched.get("kind", ""))
         decoded = decode(seen, patched, Options())
+        if kind.custom is not None and kind.custom.converter is not None:
+            converted: Obj = kind.custom.converter.converted(decoded, kind.api_version, options.talk)
+            return converted
         return dict(to_stored(seen, kind, decoded))
 
     return rework

@@ -85,12 +85,12 @@ class Request:
         return self.ops.store.get(self.ops.registry.by_resource("namespaces"), "", name) if name else None
 
     def shown(self, kind: Kind) -> tuple[Obj | None, Obj | None]:
-        """Return the object and the old one as a version has them."""
+        """Return the object and the old one as a version has them. Raises Unanswered."""
         if self.connection is not None or self.posted is not None:
             return self.connection or self.posted, None
         if self.subresource == "scale":
             return _scale(self.stored, self.new), _scale(self.stored, self.old)
-        new, old = (obj and to_served(kind, obj) for obj in (self.new, self.old))
+        new, old = (obj and to_served(kind, obj, self.options.talk) for obj in (self.new, self.old))
         return new, old
 
     def named(self, kind: Kind) -> Obj:

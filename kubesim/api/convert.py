@@ -3,11 +3,14 @@ says less than what is stored."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kubesim.api.autoscaling import VERSIONS
+from kubesim.asking import Talk
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
+from kubesim.store import Stored
 
 
 class Older(dict[str, Any]):
@@ -19,8 +22,19 @@ class Older(dict[str, Any]):
 
 
 def stored_kind(registry: Registry, kind: Kind) -> Kind:
-    """Return the kind as which the objects of ``kind`` are worked on."""
-    return registry.by_resource(kind.storage) if kind.storage else kind
+    """Return the kind as which the objects of ``kind`` are worked on: where a webhook converts them, as what they are
+    asked for.
+    """
+    converted = kind.custom is not None and kind.custom.converter is not None
+    return registry.by_resource(kind.storage) if kind.storage and not converted else kind
+
+
+def at_rest(kind: Kind, obj: Obj, talk: Talk | None) -> Obj:
+    """Return an object that was worked on as the store keeps it. Raises Unanswered."""
+    if kind.custom is None or kind.custom.converter is None:
+        return obj
+    kept: Obj = kind.custom.converter.converted(obj, kind.custom.converter.storage, talk)
+    return kept
 
 
 def to_stored(kind: Kind, stored: Kind, obj: Obj) -> Obj:
@@ -32,11 +46,13 @@ def to_stored(kind: Kind, stored: Kind, obj: Obj) -> Obj:
     return _renamed(obj, stored, kind.renames) if kind.storage else obj
 
 
-def to_served(kind: Kind, obj: Obj) -> Obj:
-    """Return a stored object as ``kind`` serves it."""
+def to_served(kind: Kind, obj: Obj, talk: Talk | None = None) -> Obj:
+    """Return a stored object as ``kind`` serves it. Raises Unanswered where a webhook has yet to convert it."""
     if kind.storage and kind.api_version in VERSIONS:
         return Older(VERSIONS[kind.api_version][1](obj), obj)
     if kind.custom is not None:
+        if kind.custom.converter is not None:
+            obj = kind.custom.converter.converted(obj, kind.api_version, talk)
         obj = kind.custom.read(obj)
     if (kind.storage and kind.custom is None) or (kind.custom is not None and obj["apiVersion"] != kind.api_version):
         return _renamed(obj, kind, tuple((old, new) for new, old in kind.renames))
@@ -49,6 +65,13 @@ def printable(obj: Obj) -> Obj:
         return obj.stored
     known = VERSIONS.get(obj.get("apiVersion", ""))
     return known[0](obj) if known and obj.get("kind") == "HorizontalPodAutoscaler" else obj
+
+
+def all_served(kind: Kind, objects: Sequence[Stored]) -> list[Obj]:
+    """Return stored objects as ``kind`` serves them; a webhook converts all at once. Raises Unanswered."""
+    if kind.custom is not None and kind.custom.converter is not None:
+        kind.custom.converter.served(objects, kind.api_version)
+    return [to_served(kind, obj) for obj in objects]
 
 
 def _renamed(obj: Obj, kind: Kind, renames: tuple[tuple[str, str], ...]) -> Obj:

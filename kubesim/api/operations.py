@@ -15,7 +15,7 @@ import orjson
 from kubesim import admission
 from kubesim.admission.usage import Ledger
 from kubesim.api import apply, deletion, managed, meta, mutation, optionrules, status, subresources
-from kubesim.api.convert import stored_kind, to_served, to_stored
+from kubesim.api.convert import all_served, at_rest, stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
@@ -61,6 +61,14 @@ class Operations:
         obj = to_served(kind, self._existing(kind, namespace, name))
         return subresources.scale_of(kind, obj) if subresource == "scale" else obj
 
+    def current(self, kind: Kind, namespace: str, name: str) -> Stored | None:
+        """Return an object to work on: where a webhook converts it, in the kind's version. Raises Unanswered."""
+        found = self.store.get(kind, namespace, name)
+        if found is None or kind.custom is None or kind.custom.converter is None:
+            return found
+        served = to_served(kind, found)
+        return served if isinstance(served, Stored) else Stored.seal(served)
+
     def list(
         self,
         kind: Kind,
@@ -79,8 +87,14 @@ class Operations:
             selected = self._selected(kind, namespace, labels, fields)
         else:
             selects = matcher(labels, fields)
-            selected = [obj for obj in self.store.list_at(kind, namespace, version) if selects(obj)]
-        return ObjectList([to_served(kind, obj) for obj in selected], str(version or self.store.resource_version))
+            listed = self._worked_on(kind, self.store.list_at(kind, namespace, version))
+            selected = [obj for obj in listed if selects(obj)]
+        return ObjectList(all_served(kind, selected), str(version or self.store.resource_version))
+
+    def _worked_on(self, kind: Kind, objects: Objects) -> Objects:
+        """Return objects as selectors look at them: where a webhook converts them, in the kind's version."""
+        converter = kind.custom.converter if kind.custom is not None else None
+        return objects if converter is None else converter.served(objects, kind.api_version)
 
     def create(
         self,
@@ -102,7 +116,7 @@ class Operations:
         options.generated = not new.get("metadata", {}).get("name")
         for attempt in range(NAME_ATTEMPTS):
             try:
-                return to_served(kind, self._create(stored, namespace, dict(new), options))
+                return to_served(kind, self._create(stored, namespace, dict(new), options), options.talk)
             except ApiError as exc:
                 if exc.reason != "AlreadyExists" or not options.generated or attempt == NAME_ATTEMPTS - 1:
                     raise
@@ -129,7 +143,7 @@ class Operations:
         meta.check_named(new, name)
         meta.check_name(new["metadata"], name)
         meta.check_namespace(kind, new["metadata"], namespace)
-        old = self.store.get(stored, namespace, name)
+        old = self.current(stored, namespace, name)
         if old is None:
             return to_served(kind, self._create_by_update(stored, namespace, new, options))
         return to_served(kind, self.save(stored, old, new, subresource, options))
@@ -149,7 +163,7 @@ class Operations:
         options = options or Options()
         _check_subresource(kind, subresource)
         stored, options.served = stored_kind(self.registry, kind), kind
-        current = self.store.get(stored, namespace, name)
+        current = self.current(stored, namespace, name)
         if current is None:
             if patch_type == "apply" and not subresource:
                 return self._create_by_apply(kind, namespace, name, change, options)
@@ -191,9 +205,13 @@ class Operations:
         wanted = admission.decode_body("DeleteOptions", delete_options or {})
         optionrules.check_delete(wanted)
         obj = self._existing(stored, namespace, name)
+        if options.talk is not None:
+            to_served(kind, obj)  # what has to be asked, is asked before anything is written
         options.dry_run = options.dry_run or "All" in wanted.get("dryRun", ())
         answer = deletion.delete(self, stored, obj, wanted, options)
-        return answer if answer["kind"] == "Status" else to_served(kind, answer)
+        if answer["kind"] == "Status" or (kind.custom is not None and kind.custom.converter is not None):
+            return answer
+        return to_served(kind, answer)
 
     def delete_collection(
         self,
@@ -246,9 +264,17 @@ class Operations:
             return old
         if options.dry_run:
             return new
+        kept = at_rest(kind, new, options.talk)
         if deletion.is_due(kind, new):
-            return self.store.delete(kind, *key_of(new), last=new)
-        return self.store.update(kind, new)
+            return self._as_worked_on(new, kept, self.store.delete(kind, *key_of(new), last=kept))
+        return self._as_worked_on(new, kept, self.store.update(kind, kept))
+
+    def _as_worked_on(self, new: Obj, kept: Obj, written: Stored) -> Obj:
+        """Return what was written in the version in which it was worked on."""
+        if kept is new:
+            return written
+        version = written["metadata"]["resourceVersion"]
+        return Stored.seal({**new, "metadata": {**new["metadata"], "resourceVersion": version}})
 
     def _create(self, kind: Kind, namespace: str, new: Obj, options: Options) -> Obj:
         new["metadata"] = dict(new.get("metadata") or {})
@@ -267,7 +293,8 @@ class Operations:
         if kind.ttl_s:
             self._forget_old(kind)
         self._check_space(options)
-        return self.store.create(kind, new)
+        kept = at_rest(kind, new, options.talk)
+        return self._as_worked_on(new, kept, self.store.create(kind, kept))
 
     def _check_space(self, options: Options) -> None:
         """Raise 500, as over a full etcd, where a cluster has grown too large; administrators can still mend it."""
@@ -361,6 +388,7 @@ class Operations:
                 candidates = [obj for obj in candidates if obj["metadata"].get("namespace") == namespace]
         if not labels.requirements and not fields.terms:
             return candidates
+        candidates = self._worked_on(kind, candidates)
         selects = matcher(labels, fields)
         return [obj for obj in candidates if selects(obj)]
 

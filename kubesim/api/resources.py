@@ -162,7 +162,10 @@ class Resources:
             return await streams.log(self._backend, call.request, info, call.user)
         check_version(self._backend.operations, call.query("resourceVersion"))
         shown = "scale" if info.subresource == "scale" else ""
-        obj = self._backend.operations.get(call.kind, call.namespace, info.name, subresource=shown)
+        operations = self._backend.operations
+        obj = await answered(
+            operations.ask, lambda: operations.get(call.kind, call.namespace, info.name, subresource=shown)
+        )
         return self._encoder(call).response(obj)
 
     async def _list(self, call: Call) -> web.StreamResponse:
@@ -171,7 +174,10 @@ class Resources:
         initial = call.request.query.get("sendInitialEvents")
         initial_events = None if initial is None else parse_bool(initial)
         optionrules.check_read(call.request.query, initial_events, watch=False)
-        found, meta = listed(self._backend.operations, call.kind, call.namespace, call.request.query)
+        operations = self._backend.operations
+        found, meta = await answered(
+            operations.ask, lambda: listed(operations, call.kind, call.namespace, call.request.query)
+        )
         return encoder.list_response(found, meta)
 
     async def _watch(self, call: Call) -> web.StreamResponse:

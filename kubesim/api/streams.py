@@ -11,7 +11,7 @@ from aiohttp import web
 
 from kubesim.api.answers import NO_CACHE, Encoder
 from kubesim.api.backend import Backend, LogRequest
-from kubesim.api.convert import to_served
+from kubesim.api.convert import all_served, to_served
 from kubesim.api.durations import parse_time
 from kubesim.api.listing import check_number
 from kubesim.api.negotiate import parse_bool, parse_int
@@ -20,6 +20,7 @@ from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.selectors import matcher, parse_fields, parse_labels
 from kubesim.api.status import FieldError, bad_request, forbidden_field, invalid, invalid_value, not_found
 from kubesim.api.watch import BOOKMARK_SECONDS, Watch, WatchOptions, error_line
+from kubesim.asking import answered
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -43,6 +44,9 @@ async def watch(
 ) -> web.StreamResponse:
     """Stream the changes of a collection until the client, the time or the user's rights end it."""
     options = _watch_options(backend, request, kind, namespace, encoder)
+    if options.ask is not None:
+        present = backend.store.list(kind, namespace)
+        await answered(options.ask, lambda: all_served(kind, present))
     seconds = parse_int("timeoutSeconds", request.query.get("timeoutSeconds", ""))
     stream = Watch(backend.store, options, lambda: abort(request))
     response = web.StreamResponse(headers={**NO_CACHE, "Content-Type": WATCH_TYPE})
@@ -95,6 +99,7 @@ def _watch_options(
     fields = parse_fields(query.get("fieldSelector", ""), kind)
     headers = _once()
     selects = matcher(parse_labels(query.get("labelSelector", "")), fields)
+    converted = kind.custom is not None and kind.custom.converter is not None
 
     def encode(obj: Stored) -> bytes:
         encoder.now = backend.clock.now()
@@ -105,9 +110,10 @@ def _watch_options(
     return WatchOptions(
         kind,
         namespace,
-        selects,
+        (lambda obj: selects(to_served(kind, obj))) if converted else selects,
         encode,
         version,
+        backend.operations.ask if converted else None,
         parse_bool(query.get("allowWatchBookmarks")),
         initial_events,
     )

@@ -115,7 +115,7 @@ def _selector(obj: Obj) -> Obj | None:
 def replace_scale(ops: Operations, kind: Kind, namespace: str, name: str, scale: Obj, options: Options) -> Obj:
     """Set the replicas of an object to those of a Scale and return its new Scale."""
     paths = _scale(kind)
-    old = ops.store.get(kind, namespace, name)
+    old = ops.current(kind, namespace, name)
     if old is None:
         raise status.not_found(kind, name)
     scale = admission.decode(SCALE, scale, options)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 
 import orjson
 
+from kubesim.asking import Ask, Unanswered, answered
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.store import Event, Store, Stored
@@ -35,6 +37,8 @@ class WatchOptions:
     matches: Predicate
     encode: Encoder
     resource_version: str = ""
+    ask: Ask | None = None
+    """Who asks the webhook that converts the objects, where there is one."""
     bookmarks: bool = False
     initial_events: bool | None = None
 
@@ -50,6 +54,7 @@ class Watch:
         self._initial: Iterator[bytes] = iter(())
         self._pending: deque[bytes] = deque()
         self._pending_bytes = 0
+        self._unconverted: deque[Event] = deque()
         self._wake = asyncio.Event()
         self._unsubscribe: Callable[[], None] = lambda: None
 
@@ -78,6 +83,9 @@ class Watch:
     async def next_chunk(self, timeout: float) -> bytes:
         """Return some of the lines that are due, waiting at most ``timeout`` seconds; empty when there are none."""
         chunk = self._some(self._initial) or self._some(self._take_pending())
+        if not chunk and self._unconverted:
+            await self._convert()
+            chunk = self._some(self._take_pending())
         if not chunk:
             self._wake.clear()
             try:
@@ -85,8 +93,17 @@ class Watch:
                     await self._wake.wait()
             except TimeoutError:
                 return b""
+            await self._convert()
             chunk = self._some(self._take_pending())
         return chunk
+
+    async def _convert(self) -> None:
+        """Queue the changes whose objects a webhook has to convert first. Raises ApiError where it does not."""
+        while self._unconverted and self._options.ask is not None:
+            event = self._unconverted[0]
+            change = await answered(self._options.ask, lambda event=event: self._line_of(event))  # type: ignore[misc]
+            self._unconverted.popleft()
+            self._queue(change)
 
     def _some(self, lines: Iterator[bytes]) -> bytes:
         """Join lines until they make a chunk, so that long answers of many clients take turns."""
@@ -114,12 +131,22 @@ class Watch:
         """Queue one change, as this client sees it."""
         if self._options.namespace and event.object["metadata"].get("namespace") != self._options.namespace:
             return
+        if not self._unconverted:
+            with suppress(Unanswered):
+                self._queue(self._line_of(event))
+                return
+        self._unconverted.append(event)
+        self._wake.set()
+
+    def _line_of(self, event: Event) -> bytes:
+        """Return the line of a change; none where this client does not see it. Raises Unanswered."""
         change = self._seen_as(event)
-        if change is not None:
-            self._queue(self._line(*change))
+        return b"" if change is None else self._line(*change)
 
     def _queue(self, line: bytes) -> None:
         """Let a line wait for its client."""
+        if not line:
+            return
         if self._is_late():
             self.close()
             self._on_slow()

@@ -15,6 +15,7 @@ from kubesim.api.patch import go_print
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.custom import rules, structural, values
 from kubesim.custom.columns import columns_of
+from kubesim.custom.conversion import Converter
 from kubesim.errors import Obj
 from kubesim.schema.columns import Column
 from kubesim.schema.decode import DecodeError, Decoder, go_kind, json_name
@@ -37,6 +38,11 @@ class CustomType:
     schema: Obj
     columns: tuple[Column, ...]
     scale: Scale | None = None
+    converter: Converter | None = None
+
+    def unconverted(self) -> CustomType:
+        """Return the type of the same objects as they are kept, in whatever version."""
+        return CustomType({"x-kubernetes-preserve-unknown-fields": True}, self.columns, self.scale)
 
     def decode(self, obj: Obj, unknown: list[str]) -> Obj:
         """Return an object with what its schema knows, and with defaults. Raises DecodeError for bad metadata."""
@@ -124,13 +130,23 @@ def kinds_of(definition: Obj) -> list[Kind]:
     """Return the kinds that a definition serves, the preferred version first: its name is that of the stored kind."""
     served = [version for version in definition["spec"]["versions"] if version.get("served")]
     served.sort(key=lambda version: _priority(version["name"]), reverse=True)
+    converter = _converter(definition["spec"])
     return [
         replace(
-            _kind(definition, version, first=not at),
+            _kind(definition, version, converter, first=not at),
             deprecated=_deprecation(definition["spec"], version, served),
         )
         for at, version in enumerate(served)
     ]
+
+
+def _converter(spec: Obj) -> Converter | None:
+    """Return the webhook that converts a definition's objects, where there is one."""
+    conversion = spec.get("conversion") or {}
+    if conversion.get("strategy") != "Webhook":
+        return None
+    stored = next(version["name"] for version in spec["versions"] if version.get("storage"))
+    return Converter(conversion["webhook"], f"{spec['group']}/{stored}")
 
 
 def _deprecation(spec: Obj, version: Obj, served: list[Obj]) -> str:
@@ -153,7 +169,7 @@ def _priority(name: str) -> tuple[int, int, int, str]:
     return STAGES[found[2]], int(found[1]), int(found[3] or 0), ""
 
 
-def _kind(definition: Obj, version: Obj, *, first: bool) -> Kind:
+def _kind(definition: Obj, version: Obj, converter: Converter | None, *, first: bool) -> Kind:
     spec = definition["spec"]
     names = {**spec["names"], **definition.get("status", {}).get("acceptedNames", {})}
     below = version.get("subresources") or {}
@@ -167,7 +183,7 @@ def _kind(definition: Obj, version: Obj, *, first: bool) -> Kind:
         scale=scale, field_error=NO_LABEL,
         stored_version=next(other["name"] for other in spec["versions"] if other.get("storage")),
         fields=tuple(_selectable(entry["jsonPath"]) for entry in version.get("selectableFields", ())),
-        custom=CustomType(schema, columns_of(version.get("additionalPrinterColumns")), scale),
+        custom=CustomType(schema, columns_of(version.get("additionalPrinterColumns")), scale, converter),
         unconditional_update=False,
     )  # fmt: skip
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.types import Shape, shape_of
@@ -70,6 +70,20 @@ class Immutable:
     type_name: str = ""
 
 
+class Conversion(Protocol):
+    """Converts the objects of a custom kind; ``storage`` is the apiVersion in which they are kept."""
+
+    @property
+    def storage(self) -> str:
+        """The apiVersion in which objects are kept."""
+
+    def served(self, objects: Iterable[Any], api_version: str) -> list[Any]:
+        """Return stored objects in another version. Raises Unanswered."""
+
+    def converted(self, obj: Any, api_version: str, talk: Any) -> Any:
+        """Return one object in another version. Raises Unanswered."""
+
+
 class OwnType(Protocol):
     """The type of a kind that the table of types does not have: that of a custom resource."""
 
@@ -80,6 +94,13 @@ class OwnType(Protocol):
     @property
     def columns(self) -> tuple[Column, ...]:
         """What ``kubectl get`` prints."""
+
+    @property
+    def converter(self) -> Conversion | None:
+        """What converts objects between versions, where that is more than their name."""
+
+    def unconverted(self) -> OwnType:
+        """Return the type of the same objects as they are kept."""
 
     @property
     def shape(self) -> Shape:

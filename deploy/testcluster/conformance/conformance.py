@@ -52,8 +52,6 @@ LISTED = {
         "its pod is the suite's sample API server beside an etcd: two real programs, of which simulated containers "
         "have none; groups that another server answers for are tested with one of our own"
     ),
-    "CustomResourceConversionWebhook": "versions of a custom kind differ in their name only, and no webhook "
-    "converts them",
 }
 """What cannot pass, by the beginning of its name within the suite's hierarchy, and why."""
 FOCUS = "focus"

@@ -112,8 +112,7 @@ def report(findings: list[Finding]) -> str:
         "request that meets it, and policies get no expressionWarnings. What is written as a status keeps its "
         "schema's types, but not upstream's rules for its fields (no negative counts, no way back for what has "
         "ended). Events, flow schemas and priority levels are taken with any values of the "
-        "right types. Versions of a custom kind differ in their name only: conversion webhooks are taken and never "
-        "called.",
+        "right types.",
         "",
         LEFT_OUT,
         "",

@@ -1,4 +1,4 @@
-"""Admission webhooks: what they are asked, and what follows from what they say."""
+"""Admission and conversion webhooks: what they are asked, and what follows from what they say."""
 
 from __future__ import annotations
 
@@ -257,3 +257,86 @@ def test_a_scale_is_shown_as_a_scale(cluster, namespace, hooks, configured):
     assert request["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     assert request["subResource"] == "scale"
     assert (request["object"]["spec"], request["oldObject"]["spec"]) == ({"replicas": 2}, {})
+
+
+@pytest.fixture
+def versions(cluster, namespace, hooks):
+    """A custom kind with two versions and a webhook between them; return its group."""
+    group = f"{namespace}.example.com"
+
+    def convert(review):
+        wanted = review["request"]["desiredAPIVersion"]
+        objects = []
+        for obj in review["request"]["objects"]:
+            rest = {name: value for name, value in obj.items() if name not in ("name", "first", "last")}
+            if wanted.endswith("/v2"):
+                first, _, last = obj["name"].partition(" ")
+                objects.append({**rest, "apiVersion": wanted, "first": first, "last": last})
+            else:
+                objects.append({**rest, "apiVersion": wanted, "name": f"{obj['first']} {obj['last']}"})
+        said = {"uid": review["request"]["uid"], "convertedObjects": objects, "result": {"status": "Success"}}
+        return {**review, "request": None, "response": said}
+
+    client = hooks.client(hooks.says("/convert", convert))
+    text = {"type": "string"}
+    shapes = {"v1": {"name": text}, "v2": {"first": text, "last": text}}
+    made = [
+        {"name": name, "served": True, "storage": name == "v1", "selectableFields": [{"jsonPath": f".{field}"}],
+         "schema": {"openAPIV3Schema": {"type": "object", "properties": shapes[name]}}}
+        for name, field in (("v1", "name"), ("v2", "last"))
+    ]  # fmt: skip
+    conversion = {"strategy": "Webhook", "webhook": {"clientConfig": client, "conversionReviewVersions": ["v1"]}}
+    names = {"plural": "people", "kind": "Person"}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": made, "conversion": conversion}
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert cluster("POST", path, {"metadata": {"name": f"people.{group}"}, "spec": spec}).code == 201
+    end = time.monotonic() + WAIT_S
+    while cluster("GET", f"/apis/{group}/v2/namespaces/{namespace}/people").code != 200:
+        assert time.monotonic() < end
+    yield group
+    cluster("DELETE", f"{path}/people.{group}")
+
+
+def person(group, version, called, **fields):
+    return {"apiVersion": f"{group}/{version}", "kind": "Person", "metadata": {"name": called}, **fields}
+
+
+def test_objects_are_kept_in_one_version_and_seen_in_each(cluster, namespace, hooks, versions):
+    one, two = (f"/apis/{versions}/{version}/namespaces/{namespace}/people" for version in ("v1", "v2"))
+    ada = cluster("POST", two, person(versions, "v2", "ada", first="Ada", last="L"))
+    assert (ada.code, ada.json["first"], "name" in ada.json) == (201, "Ada", False)
+    cluster("POST", one, person(versions, "v1", "bob", name="Bob M"))
+    assert cluster("GET", f"{one}/ada").json["name"] == "Ada L"
+    listed = cluster("GET", two).json["items"]
+    assert [(item["apiVersion"], item["first"], item["last"]) for item in listed] == [
+        (f"{versions}/v2", "Ada", "L"), (f"{versions}/v2", "Bob", "M"),
+    ]  # fmt: skip
+    assert [item["metadata"]["name"] for item in cluster("GET", f"{two}?fieldSelector=last%3DM").json["items"]] == [
+        "bob"
+    ]
+    changed = cluster("PATCH", f"{two}/bob", {"last": "N"}, kind="application/merge-patch+json").json
+    assert (changed["first"], changed["last"]) == ("Bob", "N")
+    assert cluster("GET", f"{one}/bob").json["name"] == "Bob N"
+    query = f"{two}?watch=true&fieldSelector=last%3DN&resourceVersion={ada.json['metadata']['resourceVersion']}"
+    event = cluster.events(query, 1)[0]
+    assert (event["type"], event["object"]["first"]) == ("ADDED", "Bob")
+    assert cluster("DELETE", f"{two}/bob").code == 200
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        (lambda review: {**review, "response": {"uid": review["request"]["uid"],
+         "result": {"status": "Failure", "message": "not today"}}}, "failed: not today"),
+        (lambda review: {**review, "response": {"uid": review["request"]["uid"], "result": {"status": "Success"}}},
+         "returned 0 objects, expected 1"),
+        (lambda review: {**review, "response": None}, "failed: no response provided"),
+    ],
+    ids=["refused", "too few", "nothing"],
+)  # fmt: skip
+def test_a_conversion_that_fails_is_told(cluster, namespace, hooks, versions, said, text):
+    two = f"/apis/{versions}/v2/namespaces/{namespace}/people"
+    hooks.says("/convert", said)
+    answer = cluster("POST", two, person(versions, "v2", "ada", first="Ada", last="L"))
+    assert answer.code == 500
+    assert answer.message == f"conversion webhook for {versions}/v2, Kind=Person {text}"
