@@ -15,7 +15,7 @@ from kubesim.controllers.certificates import CertificateController
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
-from kubesim.controllers.disruption import DisruptionController, StaleDisruptionController
+from kubesim.controllers.disruption import DisruptionController
 from kubesim.controllers.endpoints import EndpointsController
 from kubesim.controllers.ephemeral import EphemeralVolumeController
 from kubesim.controllers.eviction import PodCollector, TaintEvictionController
@@ -79,7 +79,6 @@ class Controllers:
             EndpointsController(context),
             MirroringController(context),
             DisruptionController(context),
-            StaleDisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),
             AggregationController(context),
             AutoscalerController(context),

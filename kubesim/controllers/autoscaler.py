@@ -1,51 +1,66 @@
 """HorizontalPodAutoscalers: they bring their target to the size that the use of its pods asks for, and say what they
-lack. Metrics other than the use of resources are served by nobody."""
+lack. Metrics other than what pods use of a resource are served by nobody; of a behaviour only its windows count."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 from kubesim.api.quantity import Format, parse, write
-from kubesim.api.selectors import LabelSelector, format_struct, from_struct
+from kubesim.api.selectors import format_struct, from_struct
 from kubesim.conditions import condition_of, renewed, replaced
+from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
-from kubesim.controllers.rates import Bounds, Past
-from kubesim.controllers.replicas import TOLERANCE, Aim, NoCount, count, samples
-from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry
 from kubesim.schema.registry import Kind
 from kubesim.times import stamp
 
 SYNC_S = 15.0
+WINDOWS_S = {"scaleUp": 0, "scaleDown": 300}
+"""How long a direction remembers what was recommended, unless its behaviour says otherwise."""
+FACTOR, LEAST_LIMIT = 2, 4
+"""How far a target may grow at once: to so many times its size, and to so many replicas at any rate."""
+TOLERANCE = 0.1
 NOT_FETCHED = "unable to fetch metrics from {} metrics API: {}"
-NOT_MEASURED = "unable to get metrics for resource {}: {}"
-MEASURED = {"Resource": "resource", "ContainerResource": "containerResource"}
-"""The metrics that pods have by using something, and the field that tells of each."""
-NO_CUSTOM = NOT_FETCHED.format("custom", "no custom metrics API (custom.metrics.k8s.io) registered")
-NO_EXTERNAL = NOT_FETCHED.format(
-    "external", "the server could not find the requested resource (get {name}.external.metrics.k8s.io)"
-)
 UNSERVED = {
-    "External": (
-        "{name} external metric",
-        f"unable to get external metric {{namespace}}/{{name}}/{{selector}}: {NO_EXTERNAL}",
-        "failed to get external metric {name}: ",
-    ),
-    "Object": (
-        "object metric",
-        f"unable to get metric {{name}}: {{object[kind]}} on {{namespace}} {{object[name]}}/{NO_CUSTOM}",
-        "failed to get {name} object metric: ",
-    ),
-    "Pods": ("pods metric", f"unable to get metric {{name}}: {NO_CUSTOM}", ""),
+    "External": NOT_FETCHED.format("external", "no external metrics API (external.metrics.k8s.io) registered"),
+    "ContainerResource": "unable to get metrics of single containers: they are not served on this cluster",
 }
-"""Of metrics that nobody serves: what is asked for, why it is not there, what a whole error says before that."""
+NO_CUSTOM = NOT_FETCHED.format("custom", "no custom metrics API (custom.metrics.k8s.io) registered")
+NO_METRICS = "unable to get metrics for resource {}: no metrics returned from resource metrics API"
+NO_PODS = "did not receive metrics for targeted pods (pods might be unready)"
 COUNT = "the HPA was unable to compute the replica count: {}"
+READY = ("True", "ReadyForNewScale", "recommended size matches current size")
+RECENT = "recent recommendations were {} than current one, applying the {} recent recommendation"
+HELD_DOWN = ("True", "ScaleDownStabilized", RECENT.format("higher", "highest"))
+HELD_UP = ("True", "ScaleUpStabilized", RECENT.format("lower", "lowest"))
+WITHIN = ("False", "DesiredWithinRange", "the desired count is within the acceptable range")
+TOO_MANY = ("True", "TooManyReplicas", "the desired replica count is more than the maximum replica count")
+TOO_FEW = ("True", "TooFewReplicas", "the desired replica count is less than the minimum replica count")
+FAST_UP = ("True", "ScaleUpLimit", "the desired replica count is increasing faster than the maximum scale rate")
+Words = tuple[str, str, str]
+"""A condition's status, reason and message."""
+Past = list[tuple[float, int]]
+"""What was recommended, and when in seconds."""
+
+
+class MetricError(Exception):
+    """A metric asks for nothing; the message says why, in upstream's words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The replicas that a metric asks for, what it is called, and what the status says of it."""
+
+    replicas: int
+    name: str
+    status: Obj
 
 
 class AutoscalerController(Keeper):
-    """Keeps the conditions of every autoscaler."""
+    """Keeps every autoscaler's target at its size, and the conditions that tell of it."""
 
     source = "horizontal-pod-autoscaler"
     resource = "horizontalpodautoscalers.autoscaling"
@@ -55,7 +70,6 @@ class AutoscalerController(Keeper):
         self.pods = self.informers["pods"]
         self.pods.add_index("namespace", lambda pod: [pod["metadata"]["namespace"]])
         self.usage = context.usage
-        self._selectors: dict[str, LabelSelector] = {}
         self._pasts: dict[str, Past] = {}
 
     def listen(self) -> None:
@@ -66,7 +80,6 @@ class AutoscalerController(Keeper):
         if new is not None:
             self.queue.add_after(queue_key(new), SYNC_S)
         elif old is not None:
-            self._selectors.pop(queue_key(old), None)
             self._pasts.pop(queue_key(old), None)
 
     async def look_after(self, scaler: Obj) -> None:
@@ -74,7 +87,7 @@ class AutoscalerController(Keeper):
         if is_ending(scaler):
             return
         self.queue.add_after(queue_key(scaler), SYNC_S)
-        status: Obj = {"currentMetrics": None, "desiredReplicas": 0, **scaler.get("status", {})}
+        status: Obj = {"desiredReplicas": 0, **scaler.get("status", {}), "currentMetrics": None}
         status.setdefault("conditions", [])
         failure = ""
         try:
@@ -106,18 +119,15 @@ class AutoscalerController(Keeper):
 
     async def _scale(self, scaler: Obj, kind: Kind, target: Obj, status: Obj) -> str:
         """Bring the target within its bounds, else look at the metrics; returns why nothing comes of them."""
-        spec, size = scaler["spec"], int(target["spec"].get("replicas", 0))
-        least, most = int(spec.get("minReplicas", 1)), int(spec["maxReplicas"])
-        status["currentReplicas"] = size
+        least, most = _bounds(scaler)
+        size = status["currentReplicas"] = int(target["spec"].get("replicas", 0))
         if size == 0 and least:
             text = "scaling is disabled since the replica count of the target is zero"
             self._set(status, "ScalingActive", "False", "ScalingDisabled", text)
-            status["desiredReplicas"], status["currentMetrics"] = 0, None
+            status["desiredReplicas"] = 0
         elif size > most:
-            status["currentMetrics"] = None
             await self._resize(scaler, kind, most, "Current number of replicas above Spec.MaxReplicas", status)
         elif size < least:
-            status["currentMetrics"] = None
             await self._resize(scaler, kind, least, "Current number of replicas below Spec.MinReplicas", status)
         else:
             return await self._measure(scaler, kind, target, status)
@@ -136,94 +146,67 @@ class AutoscalerController(Keeper):
         text = f"the HPA controller was able to update the target scale to {size}"
         self._set(status, "AbleToScale", "True", "SucceededRescale", text)
         await self.tell(scaler, "SuccessfulRescale", size=size, why=why)
-        self._past(scaler).changes.append((self.clock.now().timestamp(), size - status["currentReplicas"]))
         status |= {"desiredReplicas": size, "lastScaleTime": stamp(self.clock.now())}
 
     async def _measure(self, scaler: Obj, kind: Kind, target: Obj, status: Obj) -> str:
         """Go by the metrics; returns the text of the event about those that are missing, if nothing comes of them."""
-        status["currentMetrics"] = None
-        rivals = self._rivals(scaler, target)
-        if len(rivals) > 1:
-            chosen = format_struct(_selector(target))
-            text = f"pods by selector {chosen} are controlled by multiple HPAs: [{' '.join(rivals)}]"
-            await self.recorder.warning(scaler, "AmbiguousSelector", text)
-            self._set(status, "ScalingActive", "False", "AmbiguousSelector", text)
-            return text
-        found = [await self._proposed(scaler, target, metric) for metric in scaler["spec"]["metrics"]]
-        failures = [entry for entry in found if isinstance(entry, Failure)]
-        proposals = [entry for entry in found if isinstance(entry, Proposal)]
-        for failure in failures:
-            await self.recorder.warning(scaler, failure.reason, failure.detail)
-        status["currentMetrics"] = [entry.status if isinstance(entry, Proposal) else {"type": ""} for entry in found]
+        proposals: list[Proposal] = []
+        failures: list[tuple[str, str, str]] = []
+        for metric in scaler["spec"]["metrics"]:
+            try:
+                proposals.append(await self._proposed(scaler, target, metric))
+            except MetricError as error:
+                failures.append((f"FailedGet{metric['type']}Metric", *_failure(metric, str(error))))
+        for reason, _, detail in failures:
+            await self.recorder.warning(scaler, reason, detail)
+        status["currentMetrics"] = [*(proposal.status for proposal in proposals), *({"type": ""} for _ in failures)]
         best = max(proposals, key=lambda proposal: proposal.replicas, default=None)
         if best is None or (failures and best.replicas < status["currentReplicas"]):
-            self._set(status, "ScalingActive", "False", failures[0].reason, COUNT.format(failures[0].detail))
-            counted = f"{len(failures)} invalid out of {len(found)}"
-            return f"invalid metrics ({counted}), first error is: {failures[0].whole}"
+            reason, whole, detail = failures[0]
+            self._set(status, "ScalingActive", "False", reason, COUNT.format(detail))
+            counted = f"{len(failures)} invalid out of {len(scaler['spec']['metrics'])}"
+            return f"invalid metrics ({counted}), first error is: {whole}"
         text = f"the HPA was able to successfully calculate a replica count from {best.name}"
         self._set(status, "ScalingActive", "True", "ValidMetricFound", text)
         await self._follow(scaler, kind, best, status)
         return ""
 
-    async def _proposed(self, scaler: Obj, target: Obj, metric: Obj) -> Proposal | Failure:
-        """Return what one metric asks for."""
-        namespace = scaler["metadata"]["namespace"]
-        if metric["type"] not in MEASURED:
-            return _failure(metric, namespace)
-        source, kind = metric[MEASURED[metric["type"]]], metric["type"]
-        aim, chosen = _aim(source, scaler["spec"].get("behavior") or {}), _selector(target)
-        own = from_struct(chosen)
-        pods = [pod for pod in self.pods.by("namespace", namespace) if own.selects(pod)]
+    async def _proposed(self, scaler: Obj, target: Obj, metric: Obj) -> Proposal:
+        """Return what one metric asks for. Raises ``MetricError``."""
+        if metric["type"] != "Resource":
+            raise MetricError(UNSERVED.get(metric["type"], NO_CUSTOM))
+        source, namespace, chosen = metric["resource"], scaler["metadata"]["namespace"], _selector(target)
         try:
             found = await self.usage(namespace, format_struct(chosen))
-            if not found:
-                raise NoCount(NOT_MEASURED.format(aim.resource, "no metrics returned from resource metrics API"))
-            measured = samples(found, aim.resource, aim.container)
-            counted = count(aim, int(target["spec"].get("replicas", 0)), pods, measured, self.clock.now())
         except ApiError as error:
-            return _missed(
-                kind, source, NOT_MEASURED.format(aim.resource, NOT_FETCHED.format("resource", error.message))
-            )
-        except NoCount as error:
-            return _missed(kind, source, str(error))
-        form: Format = "binary" if aim.resource == "memory" else "decimal"
-        current = {"averageValue": write(Fraction(counted.value, 1000), form)}
-        if aim.percent:
-            current = {"averageUtilization": counted.percent, **current}  # type: ignore[dict-item]
-        shown = {"name": aim.resource, "current": current} | ({"container": aim.container} if aim.container else {})
-        told = {"type": kind, MEASURED[kind]: shown}
-        return Proposal(counted.replicas, _name(aim), told)
+            why = NOT_FETCHED.format("resource", error.message)
+            raise MetricError(f"unable to get metrics for resource {source['name']}: {why}") from error
+        if not found:
+            raise MetricError(NO_METRICS.format(source["name"]))
+        own = from_struct(chosen)
+        selected = [pod for pod in self.pods.by("namespace", namespace) if own.selects(pod)]
+        return counted(source, int(target["spec"].get("replicas", 0)), selected, found)
 
     async def _follow(self, scaler: Obj, kind: Kind, best: Proposal, status: Obj) -> None:
-        """Bring the target as near to a proposal as bounds and behaviour let it go."""
-        spec, size, past = scaler["spec"], status["currentReplicas"], self._past(scaler)
-        bounds = Bounds(int(spec.get("minReplicas", 1)), int(spec["maxReplicas"]), spec.get("behavior"))
-        why = f"{best.name} above target" if best.replicas > size else "All metrics below target"
-        wanted, able, limited = bounds.settled(size, best.replicas, past, self.clock.now().timestamp())
+        """Bring the target as near to a proposal as bounds and windows let it go."""
+        size, now = status["currentReplicas"], self.clock.now().timestamp()
+        past = self._pasts.setdefault(queue_key(scaler), [(now, int(status.get("currentReplicas") or 0))])
+        steady, able = steadied(scaler["spec"].get("behavior") or {}, size, best.replicas, past, now)
+        wanted, limited = limit(_bounds(scaler), size, steady)
         self._set(status, "AbleToScale", *able)
         self._set(status, "ScalingLimited", *limited)
         status["desiredReplicas"] = size
         if wanted != size:
+            why = f"{best.name} above target" if best.replicas > size else "All metrics below target"
             await self._resize(scaler, kind, wanted, why, status)
-
-    def _past(self, scaler: Obj) -> Past:
-        """Return what an autoscaler remembers; at first, the size that it found."""
-        key, now = queue_key(scaler), self.clock.now().timestamp()
-        if key not in self._pasts:
-            self._pasts[key] = Past([(now, int((scaler.get("status") or {}).get("currentReplicas") or 0))])
-        return self._pasts[key]
-
-    def _rivals(self, scaler: Obj, target: Obj) -> list[str]:
-        """Return the autoscalers, this one among them, that control the same pods."""
-        own = self._selectors[queue_key(scaler)] = from_struct(_selector(target))
-        space = scaler["metadata"]["namespace"]
-        found = [pod for pod in self.pods.by("namespace", space) if own.selects(pod)]
-        others = {key: chosen for key, chosen in self._selectors.items() if key.startswith(f"{space}/")}
-        return [key for key, chosen in others.items() if any(chosen.selects(pod) for pod in found)]
 
     def _set(self, status: Obj, kind: str, truth: str, reason: str, message: str) -> None:
         fresh = renewed(condition_of(status, kind), kind, (truth, reason, message), self.clock.now())
         status["conditions"] = replaced(status["conditions"], fresh)
+
+
+def _bounds(scaler: Obj) -> tuple[int, int]:
+    return int(scaler["spec"].get("minReplicas", 1)), int(scaler["spec"]["maxReplicas"])
 
 
 def _selector(target: Obj) -> Obj:
@@ -232,59 +215,80 @@ def _selector(target: Obj) -> Obj:
     return {"matchLabels": selector} if target["kind"] == "ReplicationController" else selector
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """The replicas that a metric asks for, what it is called, and what the status says of it."""
-
-    replicas: int
-    name: str
-    status: Obj
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a metric asks for nothing: the reason, the whole error, and its inner part."""
-
-    reason: str
-    whole: str
-    detail: str
-
-
-def _aim(source: Obj, behavior: Obj) -> Aim:
-    """Return what a resource metric aims at."""
-    target, container = source["target"], source.get("container", "")
-    given = [(behavior.get(name) or {}).get("tolerance") for name in ("scaleDown", "scaleUp")]
-    below, above = (TOLERANCE if text is None else float(parse(str(text))) for text in given)
-    aim = Aim(source["name"], container=container, tolerance=(below, above))
-    if target.get("averageValue") is not None:
-        return replace(aim, value=int(parse(target["averageValue"]) * 1000))
-    return replace(aim, percent=int(target["averageUtilization"]))
-
-
-def _name(aim: Aim) -> str:
-    """Return what conditions and events call a metric."""
-    if aim.value:
-        return f"{aim.resource} resource"
-    return f"{aim.resource} {'container ' if aim.container else ''}resource utilization (percentage of request)"
-
-
-def _missed(kind: str, source: Obj, why: str) -> Failure:
-    """Return the failure of a resource metric."""
-    name, container = source["name"], source.get("container")
+def _failure(metric: Obj, why: str) -> tuple[str, str]:
+    """Return the whole error of a metric that asks for nothing, and its inner part."""
+    if metric["type"] != "Resource":
+        return f"failed to get {metric['type'].lower()} metric value: {why}", why
+    source = metric["resource"]
     shown = "usage" if source["target"].get("averageValue") is not None else "utilization"
-    what = f"{container} container metric" if container else f"{name} resource metric"
-    detail = f"failed to get {name} {shown}: {why}"
-    return Failure(f"FailedGet{kind}Metric", f"failed to get {what} value: {detail}", detail)
+    detail = f"failed to get {source['name']} {shown}: {why}"
+    return f"failed to get {source['name']} resource metric value: {detail}", detail
 
 
-def _failure(metric: Obj, namespace: str) -> Failure:
-    """Return the failure of a metric that nobody serves."""
-    kind = metric["type"]
-    source = metric[kind[:1].lower() + kind[1:]]
-    selector = source["metric"].get("selector")
-    words = {"name": source["metric"]["name"], "namespace": namespace, "object": source.get("describedObject")}
-    words["selector"] = selector_text(selector) if selector is not None else "nil"
-    what, inner, wrapping = (text.format(**words) for text in UNSERVED[kind])
-    if kind == "Object" and source["target"].get("averageValue") is None:
-        wrapping = ""
-    return Failure(f"FailedGet{kind}Metric", f"failed to get {what} value: {wrapping}{inner}", inner)
+def counted(source: Obj, current: int, selected: list[Obj], found: list[Obj]) -> Proposal:
+    """Return the replicas that a resource's metric asks for, by the pods that run. Raises ``MetricError``."""
+    name, target = source["name"], source["target"]
+    running = {pod["metadata"]["name"]: pod for pod in selected if pods.ready_since(pod) and pods.is_active(pod)}
+    used = {key: use for pod in found if (key := pod["metadata"]["name"]) in running and (use := _used(pod, name))}
+    if not used:
+        raise MetricError(NO_PODS)
+    average = sum(used.values(), Fraction(0)) / len(used)
+    form: Format = "binary" if name == "memory" else "decimal"
+    current_value: Obj = {"averageValue": _written(average, form)}
+    if target.get("averageValue") is not None:
+        ratio, shown = float(average / parse(target["averageValue"])), f"{name} resource"
+    else:
+        asked = sum(_requested(running[key], name) for key in used)
+        if not asked:
+            raise MetricError("no metrics returned matched known pods")
+        percent = int(sum(used.values()) * 100 // asked)
+        ratio, shown = percent / target["averageUtilization"], f"{name} resource utilization (percentage of request)"
+        current_value = {"averageUtilization": percent, **current_value}
+    wanted = current if abs(ratio - 1) <= TOLERANCE else math.ceil(round(ratio * len(used), 9))
+    return Proposal(wanted, shown, {"type": "Resource", "resource": {"name": name, "current": current_value}})
+
+
+def _written(average: Fraction, form: Format) -> str:
+    """Return a use per pod to the thousandth."""
+    return write(Fraction(int(average * 1000), 1000), form)
+
+
+def _used(pod: Obj, resource: str) -> Fraction:
+    """Return what metrics.k8s.io tells of a pod's use."""
+    told = [entry.get("usage", {}).get(resource) for entry in pod.get("containers") or ()]
+    return sum((parse(text) for text in told if text), Fraction(0))
+
+
+def _requested(pod: Obj, resource: str) -> Fraction:
+    """Return what a pod requests. Raises ``MetricError`` for a container that requests nothing."""
+    total = Fraction(0)
+    for entry in pod["spec"]["containers"]:
+        text = ((entry.get("resources") or {}).get("requests") or {}).get(resource)
+        if text is None:
+            where = f"container {entry['name']} of Pod {pod['metadata']['name']}"
+            raise MetricError(f"missing request for {resource} in {where}")
+        total += parse(text)
+    return total
+
+
+def steadied(behavior: Obj, current: int, wanted: int, past: Past, now: float) -> tuple[int, Words]:
+    """Return a recommendation that does not swing, for it remembers those of its windows; and why it is another."""
+    rules = {name: behavior.get(name) or {} for name in WINDOWS_S}
+    windows = {name: rules[name].get("stabilizationWindowSeconds", default) for name, default in WINDOWS_S.items()}
+    past[:] = [entry for entry in past if entry[0] > now - max(windows.values())]
+    seen = {name: [wanted, *(size for at, size in past if at > now - windows[name])] for name in WINDOWS_S}
+    past.append((now, wanted))
+    highest = max(seen["scaleDown"])
+    steady = min(max(current, min(seen["scaleUp"])), highest) if behavior else highest
+    direction = "scaleUp" if steady > current else "scaleDown"
+    if rules[direction].get("selectPolicy") == "Disabled":
+        return current, READY
+    return steady, READY if steady == wanted else HELD_DOWN if steady > wanted else HELD_UP
+
+
+def limit(bounds: tuple[int, int], current: int, wanted: int) -> tuple[int, Words]:
+    """Return a recommendation within the bounds, and what has bounded it."""
+    (least, most), fastest = bounds, max(FACTOR * current, LEAST_LIMIT)
+    if wanted > min(most, fastest):
+        return min(most, fastest), FAST_UP if most > fastest else TOO_MANY
+    return (least, TOO_FEW) if wanted < least else (wanted, WITHIN)

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many of their pods may go now; and pods that were to go but stay."""
+"""PodDisruptionBudgets: how many of their pods may go now."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from kubesim.api.selectors import from_struct
 from kubesim.conditions import condition_of, renewed, replaced
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, latest, queue_key
-from kubesim.controllers.shown import selector_text
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.kinds import registry
 from kubesim.shares import share
-from kubesim.times import parse, stamp
+from kubesim.times import parse
 
 SCALED = ("replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps")
 """The resources whose replicas say how many pods there should be."""
 DELETION_S = 120.0
 """How long an eviction may take to delete its pod."""
-STALE_S = 120.0
-"""How long a pod that is not being deleted is taken for one that is about to be."""
-ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
+ALLOWED = "DisruptionAllowed"
 
 
 class UncountableError(Exception):
@@ -105,7 +102,7 @@ class DisruptionController(Keeper):
                 uid, size = self._scale(pod, owner)
                 sizes[uid] = size
         if any(controller_of(pod) is None for pod in selected):
-            await self.tell(budget, "UnmanagedPods", selector=selector_text(budget["spec"].get("selector") or {}))
+            await self.tell(budget, "UnmanagedPods", selector=_selector_text(budget["spec"].get("selector") or {}))
         return sum(sizes.values())
 
     def _scale(self, pod: Obj, reference: Obj) -> tuple[str, int]:
@@ -147,41 +144,18 @@ class DisruptionController(Keeper):
         await self.write_status(self.own, budget, status)
 
 
-class StaleDisruptionController(Keeper):
-    """Takes back the mark of pods that were to be disrupted but are not being deleted."""
-
-    source = "controllermanager"
-    resource = "pods"
-
-    def listen(self) -> None:
-        """Watch pods with the mark."""
-        self.own.add_handler(self._changed)
-
-    def _changed(self, old: Obj | None, new: Obj | None) -> None:
-        left = self._left(new) if new is not None else None
-        if new is not None and left is not None:
-            self.queue.add_after(queue_key(new), left)
-
-    def _left(self, pod: Obj) -> float | None:
-        """Return the seconds until the mark is stale; None without one, or where it stays."""
-        mark = condition_of(pod.get("status"), TARGET)
-        if mark.get("status") != "True" or mark.get("reason") == "TerminationByKubelet" or not pods.is_active(pod):
-            return None
-        return max(0.0, STALE_S - (self.clock.now() - parse(mark["lastTransitionTime"])).total_seconds())
-
-    async def look_after(self, pod: Obj) -> None:
-        """Take the mark of one pod back if it is stale."""
-        left = self._left(pod)
-        if left is None:
-            return
-        if left > 0:
-            self.queue.add_after(queue_key(pod), left)
-            return
-        now = stamp(self.clock.now())
-        fresh = {"type": TARGET, "status": "False", "lastProbeTime": None, "lastTransitionTime": now}
-        status = {**pod["status"], "conditions": replaced(pod["status"]["conditions"], fresh)}
-        await self.write_status(self.own, pod, status)
-
-
 def _is_healthy(pod: Obj) -> bool:
     return pods.ready_since(pod) is not None and not is_ending(pod)
+
+
+def _selector_text(selector: Obj) -> str:
+    """Return a label selector as Go prints it."""
+    labels = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    rules = "".join(_rule_text(rule) for rule in selector.get("matchExpressions") or ())
+    parts = f"MatchLabels:map[string]string{{{labels}}},MatchExpressions:[]LabelSelectorRequirement{{{rules}}}"
+    return f"&LabelSelector{{{parts},}}"
+
+
+def _rule_text(rule: Obj) -> str:
+    values = " ".join(rule.get("values") or ())
+    return f"LabelSelectorRequirement{{Key:{rule['key']},Operator:{rule['operator']},Values:[{values}],}},"

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import pytest
 
-from kubesim.controllers.autoscaler import AutoscalerController
-from kubesim.controllers.base import Context
-from kubesim.controllers.rates import (
-    FAST_DOWN,
+from kubesim.controllers.autoscaler import (
     FAST_UP,
     HELD_DOWN,
     HELD_UP,
@@ -17,10 +12,13 @@ from kubesim.controllers.rates import (
     TOO_FEW,
     TOO_MANY,
     WITHIN,
-    Bounds,
-    Past,
+    AutoscalerController,
+    MetricError,
+    counted,
+    limit,
+    steadied,
 )
-from kubesim.controllers.replicas import Aim, NoCount, count, samples
+from kubesim.controllers.base import Context
 from kubesim.informer import Informers
 from kubesim.tests.world import deployment, world
 
@@ -66,44 +64,28 @@ async def test_a_target_without_replicas_is_left_alone():
         assert (await conditions(w))["ScalingActive"] == ("False", "ScalingDisabled", text)
 
 
-async def test_two_autoscalers_of_the_same_pods_are_told_of():
+@pytest.mark.parametrize(
+    ("kind", "source", "why"),
+    [
+        ("External", {}, "external metrics API: no external metrics API (external.metrics.k8s.io) registered"),
+        ("Pods", {}, "custom metrics API: no custom metrics API (custom.metrics.k8s.io) registered"),
+        ("ContainerResource", {"name": "cpu", "container": "main"}, "single containers: they are not served on"),
+    ],
+)
+async def test_a_metric_that_nobody_serves_is_missed_in_words(kind, source, why):
+    value = {"type": "AverageValue", "averageValue": "10"}
     async with world() as w:
         await w.create("deployments.apps", deployment("web", replicas=2))
-        for name in ("a", "b"):
-            await w.create(HPA, scaler(name))
-        await w.tick(35)
-        text = "pods by selector app=web are controlled by multiple HPAs: [default/a default/b]"
-        for name in ("a", "b"):
-            assert (await conditions(w, name))["ScalingActive"] == ("False", "AmbiguousSelector", text)
-        assert text in await w.messages("FailedComputeMetricsReplicas")
-
-
-async def test_each_kind_of_metric_is_missed_in_its_own_words():
-    value = {"type": "Value", "value": "10"}
-    described = {"kind": "Service", "name": "s", "apiVersion": "v1"}
-    async with world() as w:
-        await w.create("deployments.apps", deployment("web", replicas=2))
-        metrics = [
-            {"type": "External", "external": {"metric": {"name": "q"}, "target": value}},
-            {"type": "Object", "object": {"metric": {"name": "o"}, "describedObject": described, "target": value}},
-        ]
+        source = source or {"metric": {"name": "q"}}
+        metrics = [{"type": kind, kind[0].lower() + kind[1:]: {**source, "target": value}}]
         await w.create(HPA, scaler(metrics=metrics))
         await w.tick(16)
-        inner = (
-            "unable to get external metric default/q/nil: unable to fetch metrics from external metrics API: the "
-            "server could not find the requested resource (get q.external.metrics.k8s.io)"
-        )
-        assert await w.messages("FailedGetExternalMetric") == [inner]
-        assert await w.messages("FailedGetObjectMetric") == [
-            "unable to get metric o: Service on default s/unable to fetch metrics from custom metrics API: no custom "
-            "metrics API (custom.metrics.k8s.io) registered"
-        ]
-        assert await w.messages("FailedComputeMetricsReplicas") == [
-            "invalid metrics (2 invalid out of 2), first error is: failed to get q external metric value: failed to "
-            f"get external metric q: {inner}"
-        ]
+        (inner,) = await w.messages(f"FailedGet{kind}Metric")
+        assert why in inner
+        (whole,) = await w.messages("FailedComputeMetricsReplicas")
+        assert whole.startswith("invalid metrics (1 invalid out of 1), first error is: failed to get ")
         text = f"the HPA was unable to compute the replica count: {inner}"
-        assert (await conditions(w))["ScalingActive"] == ("False", "FailedGetExternalMetric", text)
+        assert (await conditions(w))["ScalingActive"] == ("False", f"FailedGet{kind}Metric", text)
 
 
 def busy(name, milli, memory="64Mi", at="2026-01-01T01:00:00Z"):
@@ -121,12 +103,7 @@ def running(name, cpu="100m", ready="True", **more):
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers}, "status": status}
 
 
-NOW = datetime(2026, 1, 1, 1, tzinfo=UTC)
-HALF = Aim("cpu", percent=50)
-
-
-def counted(aim, pods, told, current=None):
-    return count(aim, current or len(pods), pods, samples(told, aim.resource, aim.container), NOW)
+HALF = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
 
 
 @pytest.mark.parametrize(
@@ -135,78 +112,52 @@ def counted(aim, pods, told, current=None):
 )
 def test_replicas_follow_the_share_of_the_requests_that_is_used(used, replicas, percent):
     told = [busy(name, milli) for name, milli in zip("ab", used, strict=True)]
-    found = counted(HALF, [running("a"), running("b")], told)
-    assert (found.replicas, found.percent, found.value) == (replicas, percent, sum(used) // 2)
+    found = counted(HALF, 2, [running("a"), running("b")], told)
+    current = {"averageUtilization": percent, "averageValue": f"{sum(used) // 2}m"}
+    assert (found.replicas, found.status["resource"]["current"]) == (replicas, current)
 
 
-def test_pods_that_are_not_measured_damp_both_directions():
-    pods = [running(name) for name in "abc"]
-    assert counted(HALF, pods, [busy("a", 100), busy("b", 100)]).replicas == 4
-    assert counted(HALF, pods, [busy("a", 10), busy("b", 10)]).replicas == 3
-    pods[2] = running("c", phase="Pending")
-    assert counted(HALF, pods, [busy("a", 100), busy("b", 100)]).replicas == 4
-    assert counted(HALF, pods, [busy("a", 20), busy("b", 20)]).replicas == 1
+def test_pods_that_do_not_run_do_not_count():
+    pods = [running("a"), running("b", ready="False"), running("c", phase="Succeeded"), running("d")]
+    told = [busy(name, 100) for name in "abc"]
+    assert counted(HALF, 4, pods, told).replicas == 2
 
 
 def test_a_use_per_pod_can_be_aimed_at():
-    found = counted(Aim("memory", value=(32 << 20) * 1000), [running("a")], [busy("a", 1, "96Mi")])
-    assert found.replicas == 3
-    assert found.value == (96 << 20) * 1000
+    aim = {"name": "memory", "target": {"type": "AverageValue", "averageValue": "32Mi"}}
+    found = counted(aim, 1, [running("a")], [busy("a", 1, "96Mi")])
+    assert (found.replicas, found.status["resource"]["current"]) == (3, {"averageValue": "96Mi"})
 
 
 @pytest.mark.parametrize(
-    ("aim", "pods", "told", "why"),
+    ("pods", "why"),
     [
-        (HALF, [], [busy("a", 1)], "no pods returned by selector while calculating replica count"),
-        (
-            Aim("gpu", percent=5),
-            [running("a")],
-            [],
-            "did not receive metrics for targeted pods (pods might be unready)",
-        ),
-        (
-            HALF,
-            [{**running("a"), "spec": {"containers": [{"name": "main"}]}}],
-            [busy("a", 1)],
-            "missing request for cpu in container main of Pod a",
-        ),
-        (
-            Aim("cpu", percent=5, container="side"),
-            [running("a")],
-            [busy("a", 1)],
-            "unable to get metrics for resource cpu: failed to get container metrics: container side not present in "
-            "metrics for pod default/a",
-        ),
+        ([], "did not receive metrics for targeted pods (pods might be unready)"),
+        ([running("a", cpu="0")], "no metrics returned matched known pods"),
+        ([{**running("a"), "spec": {"containers": [{"name": "main"}]}}], "missing request for cpu in container main"),
     ],
 )
-def test_what_keeps_a_count_from_being_reckoned_is_said(aim, pods, told, why):
-    with pytest.raises(NoCount) as caught:
-        counted(aim, pods, told)
-    assert str(caught.value) == why
+def test_what_keeps_a_count_from_being_reckoned_is_said(pods, why):
+    with pytest.raises(MetricError, match=why.replace("(", "[(]").replace(")", "[)]")):
+        counted(HALF, 1, pods, [busy("a", 1)])
 
 
-def test_without_a_behaviour_growth_is_bounded_and_shrinking_waits_five_minutes():
-    past, bounds = Past(), Bounds(1, 20)
-    assert bounds.settled(2, 15, past, 0.0) == (4, READY, FAST_UP)
-    assert bounds.settled(4, 15, past, 15.0) == (8, READY, FAST_UP)
-    assert bounds.settled(12, 25, past, 30.0) == (20, READY, TOO_MANY)
-    assert bounds.settled(20, 3, past, 45.0) == (20, HELD_DOWN, TOO_MANY)
-    assert bounds.settled(20, 3, past, 331.0) == (3, READY, WITHIN)
-    assert Bounds(2, 20).settled(3, 1, Past(), 0.0) == (2, READY, TOO_FEW)
+def test_growth_is_bounded():
+    assert limit((1, 20), 2, 15) == (4, FAST_UP)
+    assert limit((1, 20), 4, 15) == (8, FAST_UP)
+    assert limit((1, 20), 12, 25) == (20, TOO_MANY)
+    assert limit((2, 20), 3, 1) == (2, TOO_FEW)
+    assert limit((2, 20), 3, 4) == (4, WITHIN)
 
 
-def test_a_behaviour_says_how_fast_to_go():
-    pods = [{"type": "Pods", "value": 2, "periodSeconds": 60}, {"type": "Percent", "value": 50, "periodSeconds": 60}]
-    rules = {"selectPolicy": "Max", "policies": pods, "stabilizationWindowSeconds": 0}
-    bounds = Bounds(1, 50, {"scaleUp": rules, "scaleDown": rules})
-    assert bounds.settled(10, 40, Past(), 0.0) == (15, READY, FAST_UP)
-    assert bounds.settled(10, 1, Past(), 0.0) == (5, READY, FAST_DOWN)
-    assert bounds.settled(15, 40, Past(changes=[(10.0, 5)]), 30.0) == (15, READY, FAST_UP)
-    least = {"scaleUp": {**rules, "selectPolicy": "Min"}, "scaleDown": {"selectPolicy": "Disabled"}}
-    assert Bounds(1, 50, least).settled(10, 40, Past(), 0.0)[0] == 12
-    assert Bounds(1, 50, least).settled(10, 2, Past(), 400.0)[0] == 10
-    slow = {"scaleUp": {**rules, "stabilizationWindowSeconds": 60}, "scaleDown": rules}
-    assert Bounds(1, 50, slow).settled(4, 6, Past([(0.0, 4)]), 30.0) == (4, HELD_UP, WITHIN)
+def test_shrinking_waits_five_minutes_or_as_long_as_the_behaviour_says():
+    past = [(0.0, 20)]
+    assert steadied({}, 20, 3, past, 45.0) == (20, HELD_DOWN)
+    assert steadied({}, 20, 3, past, 331.0) == (3, READY)
+    slow = {"scaleUp": {"stabilizationWindowSeconds": 60}, "scaleDown": {"stabilizationWindowSeconds": 0}}
+    assert steadied(slow, 4, 6, [(0.0, 4)], 30.0) == (4, HELD_UP)
+    assert steadied(slow, 4, 2, [(0.0, 4)], 30.0) == (2, READY)
+    assert steadied({"scaleDown": {"selectPolicy": "Disabled"}}, 4, 2, [], 400.0) == (4, READY)
 
 
 async def test_a_busy_deployment_grows_and_its_autoscaler_says_why():

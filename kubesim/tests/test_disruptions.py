@@ -123,23 +123,6 @@ async def test_pods_of_a_controller_without_a_size_fail_the_count():
         assert event == f"Failed to calculate the number of expected pods: {text}"
 
 
-async def test_a_pod_that_was_to_go_but_stays_is_forgiven_after_two_minutes():
-    async with world() as w:
-        await w.create(BUDGETS, budget(minAvailable=0))
-        await w.create("pods", pod("web"))
-        await w.tick(5)
-        found = await w.pod("web")
-        mark = {"type": "DisruptionTarget", "status": "True", "reason": "x", "message": "", "lastProbeTime": None}
-        conditions = [*found["status"]["conditions"], mark | {"lastTransitionTime": "2026-01-05T09:00:05Z"}]
-        patch = {"status": {"conditions": conditions}}
-        await w.client.patch("pods", "web", "default", patch, subresource="status")
-        await w.tick(130)
-        (mark,) = [
-            each for each in (await w.pod("web"))["status"]["conditions"] if each["type"] == "DisruptionTarget"
-        ]
-        assert mark["status"] == "False"
-
-
 async def test_a_pod_of_two_budgets_cannot_be_evicted():
     async with world() as w:
         for name in ("a", "b"):

@@ -11,14 +11,19 @@ GOAL_PERCENT = 98.0
 LEFT_OUT = (
     "The control plane leaves out what neither an interview nor a conformance spec of the focus asks for: the "
     "headers that name a request's flow schema and priority level, and the form of version 1 in the annotations in "
-    "which autoscaling/v1 keeps metrics, behavior and conditions (theirs is that of version 2). "
-    "A deployment is not rolled back by an annotation. CEL has no loops with two variables, no formats, versions, "
-    "format strings, quote and existsOne, and what an expression may cost is counted roughly. "
-    "Of options for Windows, iSCSI and flexible volumes, drivers of volumes and runtime classes "
-    "only the types of most fields are checked, and the ranges of a ServiceCIDR may change. "
-    "Annotations of pods choose no profiles of AppArmor and seccomp, but may not ask for none. Prometheus has no "
-    "functions of angles, and neither formats queries nor tells of exemplars, Alertmanagers, the metadata of targets "
-    "and how far its log was replayed. Nobody is warned of ports that several containers declare."
+    "which autoscaling/v1 keeps metrics, behavior and conditions (theirs is that of version 2). A deployment is not "
+    "rolled back by an annotation. Autoscalers go by what pods use of a resource: metrics of single containers, of "
+    "objects and from outside are told of as served by nobody, the policies of a behavior do not count (its windows "
+    "do), and pods that several autoscalers share are not noticed. A mark of disruption is not taken back where its "
+    "pod stays. Lost nodes are emptied at once, not one after another, unless all are lost. Claims of a StatefulSet "
+    "stay whatever its retention policy says. The OpenAPI documents describe neither the old paths of watches nor "
+    "those of streams and proxies. CEL has no loops with two variables, no formats, versions, format strings, quote "
+    "and existsOne, and what an expression may cost is counted roughly. Of options for Windows, iSCSI and flexible "
+    "volumes, drivers of volumes and runtime classes only the types of most fields are checked, and the ranges of a "
+    "ServiceCIDR may change. Annotations of pods choose no profiles of AppArmor and seccomp, but may not ask for "
+    "none. Prometheus has no functions of angles, and neither formats queries nor tells of exemplars, "
+    "Alertmanagers, the metadata of targets and how far its log was replayed. Nobody is warned of ports that "
+    "several containers declare."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
