@@ -7,8 +7,8 @@ from datetime import datetime
 
 from kubesim.conditions import condition_of
 from kubesim.controllers.base import Context, Controller
-from kubesim.controllers.zones import Zones, zone_of
 from kubesim.errors import Obj, tolerating
+from kubesim.schema.paths import is_true
 from kubesim.times import parse, stamp
 
 LOOK_S = 5.0
@@ -61,7 +61,8 @@ class NodeController(Controller):
         self.pods = self.informers["pods"]
         self._health: dict[str, Health] = {}
         self._known: dict[str, Obj] = {}
-        self._zones = Zones(self.clock)
+        self._cut_off = False
+        """Whether all nodes were lost at the last look: the control plane is cut off then, and turns no pod out."""
 
     def listen(self) -> None:
         """Watch nodes; their health is looked at now and then."""
@@ -125,10 +126,8 @@ class NodeController(Controller):
         for node in self.nodes.items():
             await self._look_at(node)
         nodes = self.nodes.items()
-        if self._zones.judge(nodes) == "all lost":
-            for node in nodes:
-                await self._set_taints(node, "NoExecute", [])
-        elif self._zones.recovered:
+        before, self._cut_off = self._cut_off, bool(nodes) and not any(is_true(node, "Ready") for node in nodes)
+        if before and not self._cut_off:
             for health in self._health.values():
                 health.heard = self.clock.now()
         for node in nodes:
@@ -192,15 +191,13 @@ class NodeController(Controller):
             await self.recorder.warning(pod, "NodeNotReady", "Node is not ready")
 
     async def _turn_out(self, node: Obj) -> None:
-        """Give a node that is not ready the taint that turns its pods out, when its zone's turn has come."""
+        """Give a node that is not ready the taint that turns its pods out, unless all nodes are lost."""
         key = EVICTING.get(ready(node), "")
-        taints = node.get("spec", {}).get("taints") or ()
-        has = {taint["key"] for taint in taints if taint["effect"] == "NoExecute"} & OWN_TAINTS["NoExecute"]
-        if not key:
+        if not key or self._cut_off:
             await self._set_taints(node, "NoExecute", [])
-        elif key not in has and (has or self._zones.may_turn_out(zone_of(node))):
-            await self._set_taints(node, "NoSchedule", _wanted(node))
-            await self._set_taints(node, "NoExecute", [key])
+            return
+        await self._set_taints(node, "NoSchedule", _wanted(node))
+        await self._set_taints(node, "NoExecute", [key])
 
 
 def ready(node: Obj) -> str:
