@@ -19,17 +19,11 @@ CUSTOM_PATCHES = ("application/apply-patch+yaml", "application/json-patch+json",
 PATCHES = (*CUSTOM_PATCHES, "application/strategic-merge-patch+json")
 _TABLE = data.read(Path(__file__).with_suffix(".yaml"))
 OPERATIONS: dict[str, Obj] = _TABLE["operations"]
-CONNECT: dict[str, Obj] = _TABLE["connect"]
 LIST: list[str] = OPERATIONS["list"]["parameters"]
 TYPES: dict[str, str] = {name: form for form, names in _TABLE["types"].items() for name in names}
-METHODS = ("delete", "get", "head", "options", "patch", "post", "put")
 TEXT: Obj = {"schema": {"type": "string"}}
-DEPRECATED = "deprecated: use the 'watch' parameter with a list operation instead"
-WATCH_TEXTS = {
-    "watchlist": f"watch individual changes to a list of {{}}. {DEPRECATED}.",
-    "watch": f"watch changes to an object of kind {{}}. {DEPRECATED}, filtered to a single item with the "
-    "'fieldSelector' parameter.",
-}
+STREAMED = ("attach", "exec", "portforward", "proxy")
+"""Subresources that are no objects, of which the documents say nothing."""
 TEXTS = {"200": "OK", "201": "Created", "202": "Accepted", "401": "Unauthorized"}
 
 
@@ -43,22 +37,13 @@ def paths(kind: Kind, schema: str, others: dict[tuple[str, str, str], str]) -> I
     if "get" in kind.verbs:
         yield one, make.item(("get", "update", "delete", "patch"), named=True)
     for sub in kind.subresources:
-        if sub.name in CONNECT:
-            yield from make.connect(sub.name, one)
+        if sub.name in STREAMED:
             continue
         identity = (sub.group if sub.version else kind.group, sub.version or kind.version, sub.kind or kind.kind)
         shown = (kind.group, kind.version, kind.kind) if kind.custom is not None else identity
         yield f"{one}/{sub.name}", make.under(sub, others.get(identity, schema), shown)
-    if "watch" not in kind.verbs:
-        return
-    if kind.namespaced:
-        yield f"{root}/{kind.plural}", make.everywhere("list")
-    if kind.custom is not None:
-        return
-    if kind.namespaced:
-        yield f"{root}/watch/{kind.plural}", make.everywhere("watchlist")
-    yield f"{root}/watch{scope}/{kind.plural}", make.watch("watchlist")
-    yield f"{root}/watch{scope}/{kind.plural}/{{name}}", make.watch("watch")
+    if "watch" in kind.verbs and kind.namespaced:
+        yield f"{root}/{kind.plural}", make.everywhere()
 
 
 def root_path(kind: Kind) -> tuple[str, Obj]:
@@ -110,52 +95,17 @@ class _Maker:
             item["parameters"] += item["post"].pop("parameters")
         return item
 
-    def connect(self, name: str, path: str) -> Iterator[tuple[str, Obj]]:
-        """Yield the paths of a subresource that is no object: streams, and what is passed on to a server."""
-        methods = METHODS if name == "proxy" else ("get", "post")
-        own = [*self._placed(named=True), *(parameter(each) for each in CONNECT[name]["parameters"])]
-        yield f"{path}/{name}", {"parameters": own} | {each: self._connecting(each, name) for each in methods}
-        if name == "proxy":
-            behind = {**parameter("path"), "in": "path", "required": True}
-            operations = {each: self._connecting(each, name, "WithPath") for each in methods}
-            yield f"{path}/{name}/{{path}}", {"parameters": [*own, behind]} | operations
-
-    def _connecting(self, method: str, name: str, tail: str = "") -> Obj:
-        title = f"connect{self.title}{method.capitalize()}{self.scope}{self.kind.kind}{name.capitalize()}{tail}"
-        answers = {"200": {"description": TEXTS["200"], "content": {"*/*": TEXT}}}
-        return {
-            "tags": [self.tag],
-            "description": f"connect {method.upper()} requests to {name} of {self.kind.kind}",
-            "operationId": title,
-            "responses": answers | {"401": {"description": TEXTS["401"]}},
-            "x-kubernetes-action": "connect",
-            "x-kubernetes-group-version-kind": _identity("", "v1", self.kind.kind + CONNECT[name]["options"]),
-        }
-
-    def everywhere(self, action: str) -> Obj:
+    def everywhere(self) -> Obj:
         """Return the operation over all namespaces."""
-        name = "list" if action == "list" else "watch"
-        tail = "ForAllNamespaces" if action == "list" else "ListForAllNamespaces"
-        operation = self._answering(f"{name}{self.title}{self.kind.kind}{tail}", action)
-        return {"get": operation, "parameters": [parameter(each) for each in sorted((*LIST, "pretty"))]}
-
-    def watch(self, action: str) -> Obj:
-        """Return the older form of a watch."""
-        tail = "List" if action == "watchlist" else ""
-        operation = self._answering(f"watch{self.title}{self.scope}{self.kind.kind}{tail}", action)
-        shared = [parameter(each) for each in sorted((*LIST, "pretty"))]
-        return {"get": operation, "parameters": [*shared, *self._placed(named=action == "watch")]}
-
-    def _answering(self, identifier: str, action: str) -> Obj:
-        answer = f"{self.schema}List" if action == "list" else f"{META}WatchEvent"
-        return {
+        operation = {
             "tags": [self.tag],
-            "description": self._listing() if action == "list" else WATCH_TEXTS[action].format(self.kind.kind),
-            "operationId": identifier,
-            "responses": _responses(("200",), answer, self.streams),
-            "x-kubernetes-action": action,
+            "description": self._listing(),
+            "operationId": f"list{self.title}{self.kind.kind}ForAllNamespaces",
+            "responses": _responses(("200",), f"{self.schema}List", self.streams),
+            "x-kubernetes-action": "list",
             "x-kubernetes-group-version-kind": self._identity(),
         }
+        return {"get": operation, "parameters": [parameter(each) for each in sorted((*LIST, "pretty"))]}
 
     def _listing(self) -> str:
         watched = self.kind.custom is None and "watch" in self.kind.verbs
@@ -185,12 +135,9 @@ class _Maker:
         return _identity(self.kind.group, self.kind.version, self.kind.kind)
 
     def _shared(self, *, named: bool) -> list[Obj]:
-        return [*self._placed(named=named), parameter("pretty")]
-
-    def _placed(self, *, named: bool) -> list[Obj]:
-        """Return the parameters that stand in the path."""
+        """Return the parameters that stand in the path, and one of the query."""
         names = [*(["name"] if named else []), *(["namespace"] if self.kind.namespaced else [])]
-        return [{**parameter(name), "in": "path", "required": True} for name in names]
+        return [*({**parameter(name), "in": "path", "required": True} for name in names), parameter("pretty")]
 
 
 def _identity(group: str, version: str, kind: str) -> Obj:
