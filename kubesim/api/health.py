@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from aiohttp import web
 
+from kubesim import data
 from kubesim.api.answers import text_response
 
-PATHS = frozenset({"healthz", "livez", "readyz"})
-HOOKS = (
-    "start-apiserver-admission-initializer", "generic-apiserver-start-informers",
-    "priority-and-fairness-config-consumer", "priority-and-fairness-filter", "storage-object-count-tracker-hook",
-    "start-apiextensions-informers", "start-apiextensions-controllers", "crd-informer-synced",
-    "start-system-namespaces-controller", "start-cluster-authentication-info-controller",
-    "start-kube-apiserver-identity-lease-controller", "start-kube-apiserver-identity-lease-garbage-collector",
-    "start-legacy-token-tracking-controller", "start-service-ip-repair-controllers", "rbac/bootstrap-roles",
-    "scheduling/bootstrap-system-priority-classes", "priority-and-fairness-config-producer", "bootstrap-controller",
-    "start-kubernetes-service-cidr-controller", "aggregator-reload-proxy-client-cert",
-    "start-kube-aggregator-informers", "apiservice-status-local-available-controller",
-    "apiservice-status-remote-available-controller", "apiservice-registration-controller",
-    "apiservice-discovery-controller", "kube-apiserver-autoregistration", "autoregister-completion",
-    "apiservice-openapi-controller", "apiservice-openapiv3-controller",
-)  # fmt: skip
-"""What the API server does after its start; a cluster that answers has done it all."""
-PLAIN = "autoregister-completion"
-USUAL = ("ping", "log", "etcd")
-HOOK_CHECKS = tuple(hook if hook == PLAIN else f"poststarthook/{hook}" for hook in HOOKS)
-CHECKS = {
-    "healthz": (*USUAL, *HOOK_CHECKS),
-    "livez": (*USUAL, *HOOK_CHECKS),
-    "readyz": (*USUAL, "etcd-readiness", "informer-sync", *HOOK_CHECKS, "shutdown"),
-}
+_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+CHECKS: dict[str, list[str]] = {path: [*first, *_TABLE["hooks"]] for path, first in _TABLE["first"].items()}
+CHECKS["readyz"].append("shutdown")
+"""The checks of each path; a cluster that answers has passed them all."""
 
 
 def indicators() -> str:

@@ -123,7 +123,7 @@ class ApiServer:
                     raise ApiError(406, "NotAcceptable", ONLY_JSON, {})
                 body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
-            case [name, *check] if name in health.PATHS and not info.path.endswith("/"):
+            case [name, *check] if name in health.CHECKS and not info.path.endswith("/"):
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
                 found = health.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
                 return found or not_found()
@@ -187,7 +187,7 @@ class ApiServer:
         groups = {f"/apis/{kind.group}" for kind in kinds if kind.group}
         versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
         checks = {f"/{name}/{check}" for name, checks in health.CHECKS.items() for check in checks}
-        return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in health.PATHS)})
+        return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in health.CHECKS)})
 
 
 def _only_read(info: RequestInfo) -> None:
