@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,8 @@ from kubesim.api.durations import parse_time, since
 from kubesim.errors import Obj
 from kubesim.schema.cells import Cell
 from kubesim.schema.columns import NAME, Column
+from kubesim.shell.kubectl import jsonpath
+from kubesim.shell.kubectl.client import KubectlError
 
 AGE_PATH = ".metadata.creationTimestamp"
 NAME_TEXT = (
@@ -29,12 +30,6 @@ AGE_TEXT = (
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
 DEFAULT = ({"name": "Age", "type": "date", "jsonPath": AGE_PATH, "description": AGE_TEXT},)
-STEP = re.compile(
-    r"\.\.(?P<deep>[\w-]+)|\.(?P<name>(?:\\.|[\w/-])+)|\[(?P<index>-?\d+)\]|(?P<all>\.?\[?\*\]?)"
-    r"|\[(?P<quote>['\"])(?P<quoted>.*?)(?P=quote)\]|\[\?\((?P<filter>.*?)\)\]"
-)
-CONDITION = re.compile(r"""@\.([\w.-]+)\s*(==|!=)\s*(?:'(.*?)'|"(.*?)"|(\S+))\s*""")
-Finder = Callable[[Any], Iterator[Any]]
 
 
 def columns_of(entries: list[Obj] | None) -> tuple[Column, ...]:
@@ -52,15 +47,21 @@ def _column(entry: Obj) -> Column:
 
 
 def _value(path: str, form: str) -> Callable[[Obj, datetime], Cell]:
-    find = finder(path)
-
     def value(obj: Obj, now: datetime) -> Cell:
-        found = list(find(obj))
+        found = values_at(path, obj)
         if not found:
             return None
         return " ".join(map(_text, found)) if form == "string" else _cell(found[0], form, now)
 
     return value
+
+
+def values_at(path: str, obj: Obj) -> list[Any]:
+    """Return what a JSONPath finds in an object; nothing where it cannot be followed."""
+    try:
+        return jsonpath.values(path.strip("{}"), obj)
+    except KubectlError:
+        return []
 
 
 def _cell(value: Any, form: str, now: datetime) -> Cell:
@@ -81,60 +82,3 @@ def _cell(value: Any, form: str, now: datetime) -> Cell:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-def finder(path: str) -> Finder:
-    """Return what finds the values at a JSONPath (``.a.b[0]``, ``[*]``, ``['k']``, ``[?(@.type=="x")]``, ``..a``)."""
-    steps = [_step(found) for found in STEP.finditer(path.strip("{}"))]
-
-    def find(obj: Any) -> Iterator[Any]:
-        values = [obj]
-        for step in steps:
-            values = [deeper for value in values for deeper in step(value)]
-        yield from values
-
-    return find
-
-
-def _step(found: re.Match[str]) -> Finder:
-    if found["index"] is not None:
-        at = int(found["index"])
-        return lambda value: iter(value[at:][:1] if isinstance(value, list) else ())
-    if found["all"]:
-        return _children
-    if found["filter"] is not None:
-        return _filter(found["filter"])
-    if found["deep"]:
-        return lambda value: _deep(value, found["deep"])
-    name = found["quoted"] if found["quoted"] is not None else found["name"].replace("\\.", ".").replace("\\", "")
-    return lambda value: iter([value[name]] if isinstance(value, dict) and name in value else ())
-
-
-def _children(value: Any) -> Iterator[Any]:
-    yield from value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-
-
-def _deep(value: Any, name: str) -> Iterator[Any]:
-    if isinstance(value, dict) and name in value:
-        yield value[name]
-    for child in _children(value):
-        yield from _deep(child, name)
-
-
-def _filter(text: str) -> Finder:
-    found = CONDITION.fullmatch(text.strip())
-    if found is None:
-        return lambda value: iter(())
-    path, operator = found[1].split("."), found[2]
-    wanted = next((group for group in found.groups()[2:] if group is not None), "")
-
-    def matching(value: Any) -> Iterator[Any]:
-        for child in _children(value):
-            here: Any = child
-            for name in path:
-                here = here.get(name) if isinstance(here, dict) else None
-            shown = None if here is None else _text(here)
-            if (shown == wanted) == (operator == "=="):
-                yield child
-
-    return matching
