@@ -19,44 +19,9 @@ if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
 Builtin = Callable[["Shell", list[str]], Awaitable[int]]
-SPECIAL = frozenset(
-    [
-        ".",
-        ":",
-        "break",
-        "continue",
-        "eval",
-        "exec",
-        "exit",
-        "export",
-        "readonly",
-        "return",
-        "set",
-        "shift",
-        "times",
-        "trap",
-        "unset",
-    ]
-)
-BASH_ONLY = frozenset(
-    [
-        "source",
-        "declare",
-        "typeset",
-        "let",
-        "shopt",
-        "builtin",
-        "mapfile",
-        "readarray",
-        "caller",
-        "complete",
-        "compgen",
-        "disown",
-        "enable",
-        "suspend",
-        "logout",
-    ]
-)
+_SPECIAL = ". : break continue eval exec exit export readonly return set shift times trap unset"
+_BASH_ONLY = "source declare typeset let shopt builtin mapfile readarray complete disown logout"
+SPECIAL, BASH_ONLY = frozenset(_SPECIAL.split()), frozenset(_BASH_ONLY.split())
 ASH_TOO = frozenset({"source", "let"})
 
 

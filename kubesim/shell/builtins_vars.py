@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kubesim.shell.arith import ArithError, evaluate, explain
+from kubesim.shell.errors import POSIX
 from kubesim.shell.quoting import quote
 from kubesim.shell.state import NAMED_ONLY, OPTIONS, ShellError, Variable
 
@@ -405,25 +406,7 @@ async def umask(shell: Shell, argv: list[str]) -> int:
     return 0
 
 
-LIMITS = {
-    "R": ("real-time non-blocking time", "(microseconds, -R)", "unlimited"),
-    "c": ("core file size", "(blocks, -c)", "0"),
-    "d": ("data seg size", "(kbytes, -d)", "unlimited"),
-    "e": ("scheduling priority", "(-e)", "0"),
-    "f": ("file size", "(blocks, -f)", "unlimited"),
-    "i": ("pending signals", "(-i)", "7651292"),
-    "l": ("max locked memory", "(kbytes, -l)", "unlimited"),
-    "m": ("max memory size", "(kbytes, -m)", "unlimited"),
-    "n": ("open files", "(-n)", "1048576"),
-    "p": ("pipe size", "(512 bytes, -p)", "8"),
-    "q": ("POSIX message queues", "(bytes, -q)", "819200"),
-    "r": ("real-time priority", "(-r)", "0"),
-    "s": ("stack size", "(kbytes, -s)", "8192"),
-    "t": ("cpu time", "(seconds, -t)", "unlimited"),
-    "u": ("max user processes", "(-u)", "unlimited"),
-    "v": ("virtual memory", "(kbytes, -v)", "unlimited"),
-    "x": ("file locks", "(-x)", "unlimited"),
-}
+LIMITS: dict[str, tuple[str, str, str]] = POSIX["limits"]
 """Flag -> what it limits, in which unit, and how far."""
 
 

@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-TEXTS = {
-    "EPERM": "Operation not permitted",
-    "ENOENT": "No such file or directory",
-    "EMFILE": "Too many open files",
-    "ESPIPE": "Illegal seek",
-    "EBADF": "Bad file descriptor",
-    "EAGAIN": "Resource temporarily unavailable",
-    "ENOMEM": "Cannot allocate memory",
-    "EACCES": "Permission denied",
-    "EBUSY": "Device or resource busy",
-    "EEXIST": "File exists",
-    "EXDEV": "Invalid cross-device link",
-    "ENOTDIR": "Not a directory",
-    "EISDIR": "Is a directory",
-    "EINVAL": "Invalid argument",
-    "ENOTTY": "Inappropriate ioctl for device",
-    "ETXTBSY": "Text file busy",
-    "EFBIG": "File too large",
-    "ENOSPC": "No space left on device",
-    "EROFS": "Read-only file system",
-    "ENAMETOOLONG": "File name too long",
-    "ENOTEMPTY": "Directory not empty",
-    "ELOOP": "Too many levels of symbolic links",
-    "ENOEXEC": "Exec format error",
-    "E2BIG": "Argument list too long",
-    "EIO": "Input/output error",
-    "ECONNREFUSED": "Connection refused",
-    "ECONNRESET": "Connection reset by peer",
-    "EHOSTUNREACH": "No route to host",
-    "ETIMEDOUT": "Connection timed out",
-    "ENETUNREACH": "Network is unreachable",
-    "ENOTCONN": "Transport endpoint is not connected",
-    "EISCONN": "Transport endpoint is already connected",
-    "EADDRINUSE": "Address already in use",
-    "EADDRNOTAVAIL": "Cannot assign requested address",
-    "EAFNOSUPPORT": "Address family not supported by protocol",
-    "ENOTSOCK": "Socket operation on non-socket",
-    "EDESTADDRREQ": "Destination address required",
-}
+from pathlib import Path
+from typing import Any
+
+from kubesim import data
+
+POSIX: dict[str, Any] = data.read(Path(__file__).with_name("posix.yaml"))
+"""Error numbers, signals and limits, in the words of Linux."""
+TEXTS: dict[str, str] = POSIX["errors"]
 
 
 class FileError(Exception):

@@ -41,7 +41,7 @@ class Job:
             return "Stopped" if any(process.stopped for process in self.processes) else "Running"
         status = last.status or 0
         if status > 128 and status - 128 in NAMES and last.fatal:
-            return DEATHS.get(NAMES[status - 128]) or NAMES[status - 128]
+            return DEATHS.get(NAMES[status - 128], NAMES[status - 128])
         return "Done" if status == 0 else f"Exit {status}"
 
     @property
@@ -135,7 +135,7 @@ class Jobs:
     async def _tell_death(self, job: Job) -> None:
         last = job.processes[-1]
         name = last.fatal
-        if not name or not DEATHS.get(name):
+        if name not in DEATHS:
             if name == "INT" and self.shell.interactive:
                 await self.shell.process.error("\n")
                 raise Interrupted
