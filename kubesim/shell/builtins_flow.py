@@ -207,10 +207,8 @@ async def test(shell: Shell, argv: list[str]) -> int:
         args = args[:-1]
     if argv[0] == "[[" and len(args) == 3 and args[1] in ("=", "==", "!="):
         return int(patterns.matches(((args[2], False),), args[0]) == (args[1] == "!="))
-    if args[:1] == ["-v"] and len(args) == 2 and shell.dialect == "bash":
-        return int(shell.parameter(args[1]) is None)
     try:
-        return int(not conditions.single(shell.process, args))
+        return int(not await conditions.single(shell.process, args, shell))
     except conditions.TestError as error:
         return await _test_error(shell, argv[0], error.text(shell.dialect))
 

@@ -6,13 +6,11 @@ from abc import ABC, abstractmethod
 
 from kubesim.shell import patterns
 from kubesim.shell.commands import Commands
-from kubesim.shell.conditions import Conditions
 from kubesim.shell.handles import Handle
 from kubesim.shell.nodes import (
     AndOr,
     Calculation,
     Case,
-    Condition,
     CountingFor,
     For,
     Function,
@@ -32,8 +30,6 @@ LONGEST_LINE = 1 << 16
 
 class Compounds(Commands, ABC):
     """The control flow of one shell."""
-
-    conditions: Conditions
 
     @abstractmethod
     async def execute(self, node: Node, *, final: bool = False) -> int:
@@ -80,10 +76,6 @@ class Compounds(Commands, ABC):
             return await self.execute(node.body)
         finally:
             self.restore(saved)
-
-    async def _condition(self, node: Condition, final: bool) -> int:
-        self.line = node.line
-        return await self.checked(await self.conditions.double(node))
 
     async def _calculation(self, node: Calculation, final: bool) -> int:
         self.line = node.line

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from operator import eq, ge, gt, le, lt, ne
 from typing import TYPE_CHECKING
 
 import regex
@@ -16,17 +18,10 @@ from kubesim.shell.state import ShellError, Variable
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
-UNARY = frozenset("bcdefghkLnoprstuvwxzSGONR")  # o, v and R only in [[
-NUMERIC = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
-BINARY = {"=", "==", "!=", "<", ">", "-nt", "-ot", "-ef", *NUMERIC}
-_COMPARE = {
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
+UNARY = frozenset("bcdefghkLnoprstuvwxzSGONR")  # o, v and R are bash's
+NUMERIC = {"-eq": eq, "-ne": ne, "-lt": lt, "-le": le, "-gt": gt, "-ge": ge}
+TEXTUAL = {"=": eq, "==": eq, "!=": ne, "<": lt, ">": gt}
+BINARY = frozenset({*NUMERIC, *TEXTUAL, "-nt", "-ot", "-ef"})
 DEEPEST = 40
 
 
@@ -101,9 +96,9 @@ def integer(word: str) -> int:
 def binary(process: Process, left: str, op: str, right: str) -> bool:
     """Answer ``left op right`` for words."""
     if op in NUMERIC:
-        return bool(_COMPARE[NUMERIC[op]](integer(left), integer(right)))
-    if op in ("=", "==", "!=", "<", ">"):
-        return bool(_COMPARE["==" if op == "=" else op](left, right))
+        return NUMERIC[op](integer(left), integer(right))
+    if op in TEXTUAL:
+        return bool(TEXTUAL[op](left, right))
     first, second = process.view.find(left), process.view.find(right)
     if op == "-ef":
         return first is not None and first is second
@@ -112,215 +107,141 @@ def binary(process: Process, left: str, op: str, right: str) -> bool:
     return first is not None and (second is None or first.mtime > second.mtime)
 
 
-def single(process: Process, args: list[str]) -> bool:
-    """Answer ``test args`` by their number, as POSIX says; raises TestError."""
-    return _Single(process, args).answer()
+async def single(process: Process, args: list[str], shell: Shell | None = None) -> bool:
+    """Answer ``test args``, of a shell or as a program; raises TestError."""
+    reader = _Reader(process, args, shell)
+    value = bool(args) and await reader.either(live=True)
+    if reader.at < len(args):
+        if len(args) == 2 or len(args) == 3 and not reader.is_unary(args[0]):
+            raise TestError("unary" if len(args) == 2 else "binary", args[-2])
+        raise TestError("many", args[reader.at])
+    return value
 
 
-class _Single:
-    def __init__(self, process: Process, args: list[str]) -> None:
+async def double(shell: Shell, node: Condition) -> int:
+    """Return the status of ``[[ ... ]]``."""
+    try:
+        reader = _Double(shell, node.items)
+        value = await reader.either(live=True)
+        if reader.at < len(node.items):
+            raise TestError("many")
+    except TestError as error:
+        await shell.complain(f"[[: {error.text(shell.dialect)}")
+        return 2
+    except ShellError as error:
+        await shell.fault(error)
+    return int(not value)
+
+
+class _Reader:
+    """A recursive reading of the arguments of ``test``, all of which are evaluated."""
+
+    either_word, both_word = "-o", "-a"
+    lazy = False
+    """Whether what cannot change the result is only read, not evaluated."""
+
+    def __init__(self, process: Process, items: Sequence[Word | str], shell: Shell | None) -> None:
         self.process = process
-        self.args = args
+        self.items = items
+        self.shell = shell
         self.at = 0
         self.depth = 0
 
-    def answer(self) -> bool:
-        args = self.args
-        if len(args) == 0:
-            return False
-        if len(args) == 1:
-            return args[0] != ""
-        if len(args) == 2:
-            return self._two(args)
-        if len(args) == 3:
-            if args[1] in BINARY:
-                return binary(self.process, args[0], args[1], args[2])
-            if args[1] in ("-a", "-o"):
-                both = (args[0] != "", args[2] != "")
-                return all(both) if args[1] == "-a" else any(both)
-            if args[0] == "!":
-                return not self._two(args[1:])
-            if args[0] == "(" and args[2] == ")":
-                return args[1] != ""
-            if not self._is_unary(args[0]):
-                raise TestError("binary", args[1])
-        if len(args) == 4 and args[0] == "!":
-            return not _Single(self.process, args[1:]).answer()
-        value = self._or()
-        if self.at < len(args):
-            raise TestError("many", args[self.at])
-        return value
+    def _peek(self, ahead: int = 0) -> Word | str | None:
+        return self.items[self.at + ahead] if self.at + ahead < len(self.items) else None
 
-    def _is_unary(self, word: str) -> bool:
-        return len(word) == 2 and word[0] == "-" and word[1] in UNARY and word[1] not in "ovR"
+    def _take(self, text: str) -> bool:
+        """Pass over an operator, if it is the next word."""
+        found = self._peek() == text
+        self.at += found
+        return found
 
-    def _two(self, args: list[str]) -> bool:
-        if args[0] == "!":
-            return args[1] == ""
-        if self._is_unary(args[0]):
-            return unary(self.process, args[0][1], args[1])
-        raise TestError("unary", args[0])
-
-    def _peek(self) -> str | None:
-        return self.args[self.at] if self.at < len(self.args) else None
-
-    def _or(self) -> bool:
-        value = self._and()
-        while self._peek() == "-o":
-            self.at += 1
-            value = self._and() or value
-        return value
-
-    def _and(self) -> bool:
-        value = self._not()
-        while self._peek() == "-a":
-            self.at += 1
-            value = self._not() and value
-        return value
-
-    def _not(self) -> bool:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise TestError("many", self._peek() or "")
-        try:
-            if self._peek() == "!":
-                self.at += 1
-                return not self._not()
-            return self._primary()
-        finally:
-            self.depth -= 1
-
-    def _primary(self) -> bool:
+    def _next(self) -> Word | str:
         word = self._peek()
         if word is None:
-            raise TestError("argument", self.args[-1])
-        rest = self.args[self.at :]
-        if len(rest) > 2 and rest[1] in BINARY:
-            self.at += 3
-            return binary(self.process, rest[0], rest[1], rest[2])
-        if word == "(":
-            self.at += 1
-            value = self._or()
-            if self._peek() != ")":
-                raise TestError("argument", self.args[-1])
-            self.at += 1
-            return value
-        if self._is_unary(word) and len(rest) > 1:
-            self.at += 2
-            return unary(self.process, word[1], rest[1])
+            raise TestError("argument", _literal(self.items[-1]))
         self.at += 1
-        return word != ""
-
-
-class Conditions:
-    """``[[ ... ]]`` for one shell."""
-
-    def __init__(self, shell: Shell) -> None:
-        self.shell = shell
-
-    async def double(self, node: Condition) -> int:
-        """Return the status of ``[[ ... ]]``."""
-        try:
-            reader = _Double(self.shell, node.items)
-            value = await reader.either(live=True)
-            if reader.at < len(node.items):
-                raise TestError("many")
-        except TestError as error:
-            await self.shell.complain(f"[[: {error.text(self.shell.dialect)}")
-            return 2
-        except ShellError as error:
-            await self.shell.fault(error)
-        return int(not value)
-
-
-class _Double:
-    """A recursive reading of the words between the brackets."""
-
-    def __init__(self, shell: Shell, items: tuple[Word | str, ...]) -> None:
-        self.shell = shell
-        self.items = items
-        self.at = 0
-        self.depth = 0
-
-    def _peek(self) -> Word | str | None:
-        return self.items[self.at] if self.at < len(self.items) else None
+        return word
 
     async def either(self, *, live: bool) -> bool:
+        """Return the value of an expression; one that is not ``live`` is only read."""
         value = await self._both(live=live)
-        while self._peek() == "||":
-            self.at += 1
-            right = await self._both(live=live and not value)
+        while self._take(self.either_word):
+            right = await self._both(live=live and not (self.lazy and value))
             value = value or right
         return value
 
     async def _both(self, *, live: bool) -> bool:
         value = await self._negated(live=live)
-        while self._peek() == "&&":
-            self.at += 1
-            right = await self._negated(live=live and value)
+        while self._take(self.both_word):
+            right = await self._negated(live=live and (value or not self.lazy))
             value = value and right
         return value
 
     async def _negated(self, *, live: bool) -> bool:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise TestError("many")
+            raise TestError("many", _literal(self._peek()))
         try:
-            if self._peek() == "!":
-                self.at += 1
+            if self._peek(1) is not None and not self._operator(1) and self._take("!"):
                 return not await self._negated(live=live)
-            if self._peek() == "(":
-                self.at += 1
-                value = await self.either(live=live)
-                self.at += 1
-                return value
             return await self._primary(live=live)
         finally:
             self.depth -= 1
 
     async def _primary(self, *, live: bool) -> bool:
-        word = self._peek()
-        if word is None:
-            raise TestError("argument", "]]")
-        self.at += 1
-        op = self._operator()
-        if op:
+        word = self._next()
+        if op := self._operator():
             self.at += 1
-            right = self._peek()
-            self.at += 1
-            if right is None:
-                raise TestError("argument", op)
-            return await self._compare(word, op, right) if live else False
+            right = self._next()
+            return live and await self._compare(word, op, right)
+        if word == "(" and self._peek() is not None:
+            value = await self.either(live=live)
+            if not self._take(")"):
+                raise TestError("argument", _literal(self.items[-1]))
+            return value
         flag = _literal(word)
-        follower = self._peek()
-        if (
-            len(flag) == 2
-            and flag[0] == "-"
-            and flag[1] in UNARY
-            and follower is not None
-            and follower not in ("&&", "||", ")")
-        ):
-            self.at += 1
-            return await self._unary(flag[1], follower) if live else False
-        return (await self._text(word)) != "" if live else False
+        if self.is_unary(flag) and not (self._peek() is None or self.lazy and self._peek() in ("&&", "||", ")")):
+            operand = self._next()
+            return live and await self._unary(flag[1], operand)
+        return live and (await self._text(word)) != ""
 
-    def _operator(self) -> str:
-        word = self._peek()
-        if isinstance(word, str):
-            return word if word in ("==", "=", "!=", "=~", "<", ">") else ""
-        text = _literal(word) if word else ""
-        return text if text in BINARY else ""
+    def _operator(self, ahead: int = 0) -> str:
+        """Return the next word if it is an operator with something after it."""
+        word = _literal(self._peek(ahead))
+        return word if word in BINARY and self._peek(ahead + 1) is not None else ""
+
+    def is_unary(self, word: str) -> bool:
+        """Tell whether a word is an operator before another."""
+        bash = self.shell is not None and self.shell.dialect == "bash"
+        return len(word) == 2 and word[0] == "-" and word[1] in UNARY and (bash or word[1] not in "ovR")
 
     async def _text(self, word: Word | str) -> str:
-        return word if isinstance(word, str) else await self.shell.expander.value(word)
+        return word if isinstance(word, str) or self.shell is None else await self.shell.expander.value(word)
 
     async def _unary(self, op: str, word: Word | str) -> bool:
         text = await self._text(word)
-        if op == "v":
-            return self.shell.parameter(text) is not None
-        if op == "o":
-            return text in self.shell.state.options
-        return unary(self.shell.process, op, text)
+        if self.shell is not None and op in "vo":
+            return self.shell.parameter(text) is not None if op == "v" else text in self.shell.state.options
+        return unary(self.process, op, text)
+
+    async def _compare(self, left: Word | str, op: str, right: Word | str) -> bool:
+        return binary(self.process, await self._text(left), op, await self._text(right))
+
+
+class _Double(_Reader):
+    """A reading of the words between ``[[`` and ``]]``."""
+
+    either_word, both_word = "||", "&&"
+    lazy = True
+    shell: Shell
+
+    def __init__(self, shell: Shell, items: tuple[Word | str, ...]) -> None:
+        super().__init__(shell.process, items, shell)
+
+    def _operator(self, ahead: int = 0) -> str:
+        word = self._peek(ahead)
+        return "=~" if word == "=~" else _literal(word) if _literal(word) in BINARY else ""
 
     async def _compare(self, left: Word | str, op: str, right: Word | str) -> bool:
         first = await self._text(left)
@@ -332,15 +253,12 @@ class _Double:
         second = await self._text(right)
         if op in NUMERIC:
             arithmetic = self.shell.expander.arithmetic
-            return bool(_COMPARE[NUMERIC[op]](arithmetic(first), arithmetic(second)))
-        return binary(self.shell.process, first, op, second)
+            return NUMERIC[op](arithmetic(first), arithmetic(second))
+        return binary(self.process, first, op, second)
 
     async def _regex(self, text: str, right: Word | str) -> bool:
-        if isinstance(right, str):
-            source = right
-        else:
-            chars = await self.shell.expander.pattern(right)
-            source = "".join(regex.escape(piece) if quoted else piece for piece, quoted in chars)
+        chars = ((right, False),) if isinstance(right, str) else await self.shell.expander.pattern(right)
+        source = "".join(regex.escape(piece) if quoted else piece for piece, quoted in chars)
         try:
             found = regex.search(source, text, timeout=patterns.MATCH_S)
         except (regex.error, TimeoutError):
@@ -350,7 +268,7 @@ class _Double:
         return found is not None
 
 
-def _literal(word: Word | str) -> str:
-    if isinstance(word, str):
-        return word
+def _literal(word: Word | str | None) -> str:
+    if word is None or isinstance(word, str):
+        return word or ""
     return getattr(word[0], "value", "") if len(word) == 1 and not getattr(word[0], "quoted", True) else ""

@@ -8,13 +8,13 @@ from typing import Any
 
 from kubesim.shell import dialects
 from kubesim.shell.assignments import Assignment, leading
-from kubesim.shell.conditions import Conditions
+from kubesim.shell.conditions import double
 from kubesim.shell.errors import FileError
 from kubesim.shell.expand import Expander
 from kubesim.shell.handles import Handle
 from kubesim.shell.jobs import Jobs
 from kubesim.shell.machine import Process
-from kubesim.shell.nodes import Node, Simple
+from kubesim.shell.nodes import Condition, Node, Simple
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
@@ -31,7 +31,6 @@ class Shell(Subshells):
     def __init__(self, process: Process, dialect: str, name: str, state: State | None = None) -> None:
         super().__init__(process, dialect, name, state or State())
         self.expander: Expander = Expander(self)
-        self.conditions = Conditions(self)
         self.jobs = Jobs(self)
         self.depth = 0
         self.pending: list[str] = []
@@ -115,6 +114,10 @@ class Shell(Subshells):
         if self.pending:
             await self.run_traps()
         return self.status
+
+    async def _condition(self, node: Condition, final: bool) -> int:
+        self.line = node.line
+        return await self.checked(await double(self, node))
 
     # simple commands
 

@@ -53,7 +53,7 @@ async def test(process: Process) -> int:
             return await process.fail("missing ']'", 2)
         args = args[:-1]
     try:
-        return int(not conditions.single(process, args))
+        return int(not await conditions.single(process, args))
     except conditions.TestError as error:
         return await process.fail(error.text("bash"), 2)
 
