@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub, xor
 from typing import Protocol
 
 DEEPEST = 24
@@ -14,37 +15,20 @@ _TOKEN = re.compile(
     r"|(\*\*|<<=|>>=|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|[-+*/%&|^]=|[-+*/%&|^!~<>=?:,()\[\]])|(\S))"
 )
 _DASH = re.compile(_TOKEN.pattern.replace(r"\*\*|", "").replace(r"\+\+|--|", ""))
-_LEVELS = {
-    "||": 1,
-    "&&": 2,
-    "|": 3,
-    "^": 4,
-    "&": 5,
-    "==": 6,
-    "!=": 6,
-    "<": 7,
-    ">": 7,
-    "<=": 7,
-    ">=": 7,
-    "<<": 8,
-    ">>": 8,
-    "+": 9,
-    "-": 9,
-    "*": 10,
-    "/": 10,
-    "%": 10,
-    "**": 11,
-}
+_PRECEDENCE = (
+    ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
+    ("*", "/", "%"), ("**",),
+)  # fmt: skip
+_LEVELS = {operator: level for level, same in enumerate(_PRECEDENCE, 1) for operator in same}
+_OPERAND = "syntax error: operand expected"
 _ASSIGN = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 
 
 class ArithError(Exception):
-    """An expression that has no value: ``kind`` is division, syntax, operand, base or deep; ``at`` the bad text."""
+    """An expression that has no value: why, as bash words it, and the bad text."""
 
-    def __init__(self, kind: str, at: str = "") -> None:
-        super().__init__(kind, at)
-        self.kind = kind
-        self.at = at
+    def __init__(self, cause: str, at: str = "") -> None:
+        super().__init__(f'{cause} (error token is "{at}")')
 
 
 class Variables(Protocol):
@@ -65,13 +49,13 @@ def wrap(value: int) -> int:
 def evaluate(text: str, variables: Variables, *, full: bool = True, depth: int = 0) -> int:
     """Return an expression's value; ``full`` knows ``**``, ``++`` and the comma. Raises ArithError."""
     if depth > DEEPEST or len(text) > LONGEST:
-        raise ArithError("deep", text)
+        raise ArithError("expression recursion level exceeded", text)
     reader = _Reader(text, variables, full=full, depth=depth)
     if not reader.tokens:
         return 0
     value = reader.comma()
     if reader.at < len(reader.tokens):
-        raise ArithError("syntax", reader.rest())
+        raise ArithError("syntax error in expression", reader.rest())
     return value
 
 
@@ -112,7 +96,7 @@ class _Reader:
     def assignment(self) -> int:
         self.nested += 1
         if self.nested > 60:
-            raise ArithError("deep", self.text)
+            raise ArithError("expression recursion level exceeded", self.text)
         start = self.at
         target = self._target()
         operator = self.peek()
@@ -164,7 +148,7 @@ class _Reader:
             return condition
         yes = self._when(bool(condition), self.assignment)
         if not self.take(":"):
-            raise ArithError("syntax", self.rest() or "?")
+            raise ArithError("syntax error in expression", self.rest() or "?")
         no = self._when(not condition, self.assignment)
         return yes if condition else no
 
@@ -194,12 +178,12 @@ class _Reader:
             if right == 0:
                 if not self.live:
                     return 0
-                raise ArithError("division", self.tokens[self.at - 1][1])
+                raise ArithError("division by 0", self.tokens[self.at - 1][1])
             quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
             return wrap(quotient if operator == "/" else left - quotient * right)
         if operator == "**":
             if right < 0:
-                raise ArithError("exponent", str(right))
+                raise ArithError("exponent less than 0", str(right))
             return wrap(pow(left, right, 1 << 64))
         if operator in ("<<", ">>"):
             return wrap(left << (right & 63)) if operator == "<<" else left >> (right & 63)
@@ -208,7 +192,7 @@ class _Reader:
     def unary(self) -> int:
         self.nested += 1
         if self.nested > 60:
-            raise ArithError("deep", self.text)
+            raise ArithError("expression recursion level exceeded", self.text)
         try:
             return self._unary()
         finally:
@@ -230,8 +214,7 @@ class _Reader:
 
     def primary(self) -> int:
         if self.at >= len(self.tokens):
-            last = self.tokens[-1]
-            raise ArithError("operand", self.text[last[2] :])
+            raise ArithError(_OPERAND, self.text[self.tokens[-1][2] :] or self.text.strip()[-1:])
         kind, text, _ = self.tokens[self.at]
         if kind == "number":
             self.at += 1
@@ -249,30 +232,20 @@ class _Reader:
         if self.take("("):
             value = self.comma()
             if not self.take(")"):
-                raise ArithError("paren", self.rest() or text)
+                raise ArithError("missing `)'", self.rest() or text)
             return value
-        raise ArithError("operand", self.rest())
+        raise ArithError(_OPERAND, self.rest() or self.text.strip()[-1:])
 
 
 _SIMPLE: dict[str, Callable[[int, int], int]] = {
-    "|": lambda a, b: a | b,
-    "^": lambda a, b: a ^ b,
-    "&": lambda a, b: a & b,
-    "==": lambda a, b: int(a == b),
-    "!=": lambda a, b: int(a != b),
-    "<": lambda a, b: int(a < b),
-    ">": lambda a, b: int(a > b),
-    "<=": lambda a, b: int(a <= b),
-    ">=": lambda a, b: int(a >= b),
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
+    "|": or_, "^": xor, "&": and_, "==": eq, "!=": ne, "<": lt, ">": gt, "<=": le, ">=": ge, "+": add, "-": sub,
+    "*": mul,
+}  # fmt: skip
 
 
 def _number(text: str) -> int:
     if len(text) > 64:
-        raise ArithError("base", text)
+        raise ArithError("value too great for base", text)
     try:
         if "#" in text:
             base, digits = text.split("#", 1)
@@ -281,21 +254,4 @@ def _number(text: str) -> int:
             return int(text, 16)
         return int(text, 8) if text.startswith("0") and text != "0" else int(text)
     except ValueError as error:
-        raise ArithError("base", text) from error
-
-
-def explain(error: ArithError, text: str) -> str:
-    """Word an error as bash does."""
-    causes = {
-        "division": "division by 0",
-        "operand": "syntax error: operand expected",
-        "base": "value too great for base",
-        "exponent": "exponent less than 0",
-        "paren": "missing `)'",
-        "deep": "expression recursion level exceeded",
-    }
-    cause = causes.get(error.kind, "syntax error in expression")
-    token = error.at
-    if error.kind == "operand" and not token:
-        token = text.strip()[-1:]
-    return f'{text}: {cause} (error token is "{token}")'
+        raise ArithError("value too great for base", text) from error

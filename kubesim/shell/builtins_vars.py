@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from kubesim.shell.arith import ArithError, evaluate, explain
 from kubesim.shell.errors import POSIX
 from kubesim.shell.quoting import quote
 from kubesim.shell.state import NAMED_ONLY, OPTIONS, ShellError, Variable
@@ -267,10 +266,7 @@ async def let(shell: Shell, argv: list[str]) -> int:
     """Do arithmetic."""
     value = 0
     for text in argv[1:]:
-        try:
-            value = evaluate(text, shell)
-        except ArithError as error:
-            raise ShellError(explain(error, text), 1) from error
+        value = shell.expander.arithmetic(text)
     return int(value == 0)
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kubesim.shell import parameters, patterns
-from kubesim.shell.arith import ArithError, evaluate, explain
+from kubesim.shell.arith import ArithError, evaluate
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.nodes import Arith, Array, Param, Part, ProcSub, Sub, Text, Word
@@ -116,7 +116,7 @@ class Expander:
         try:
             return evaluate(text, self.shell, full=dialect != "dash")
         except ArithError as error:
-            raise ShellError(explain(error, text), 1 if dialect == "bash" else 2) from error
+            raise ShellError(f"{text}: {error}", 1 if dialect == "bash" else 2) from error
 
     def _tilde(self, text: str, *, first: bool, assigning: bool, last: bool) -> str:
         if not first or not text.startswith("~"):
