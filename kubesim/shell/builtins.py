@@ -6,14 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kubesim.shell import (
-    builtins_complete,
-    builtins_flow,
-    builtins_history,
-    builtins_io,
-    builtins_jobs,
-    builtins_vars,
-)
+from kubesim.shell import builtins_flow, builtins_io, builtins_jobs, builtins_typed, builtins_vars
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
@@ -40,8 +33,7 @@ def of(dialect: str) -> Builtins:
         **builtins_io.TABLE,
         **builtins_vars.TABLE,
         **builtins_jobs.TABLE,
-        **builtins_complete.TABLE,
-        **builtins_history.TABLE,
+        **builtins_typed.TABLE,
     }
     if dialect != "bash":
         for name in BASH_ONLY - (ASH_TOO if dialect == "ash" else frozenset()):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubesim.shell import conditions, patterns
+from kubesim.shell import conditions, dialects, patterns
 from kubesim.shell.errors import FileError
 from kubesim.shell.programs import search
 from kubesim.shell.quoting import quote
-from kubesim.shell.signals import NAMES, NUMBERS, number
-from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError
+from kubesim.shell.signals import LISTING, NAMES, NUMBERS, number
+from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, options
 from kubesim.shell.tools import kit
 
 if TYPE_CHECKING:
@@ -83,13 +83,7 @@ async def eval_(shell: Shell, argv: list[str]) -> int:
 
 async def exec_(shell: Shell, argv: list[str]) -> int:
     """Become another program."""
-    args = argv[1:]
-    while args and args[0].startswith("-"):
-        flag = args.pop(0)
-        if flag == "--":
-            break
-        if flag == "-a" and args:
-            args.pop(0)
+    _, args = options(argv, "cla:", "[-cl] [-a name] [command [argument ...]] [redirection ...]")
     if not args:
         return 0
     try:
@@ -108,10 +102,14 @@ async def exec_(shell: Shell, argv: list[str]) -> int:
 async def source(shell: Shell, argv: list[str]) -> int:
     """Run a file in this shell."""
     if len(argv) < 2:
-        if shell.dialect == "bash":
-            raise ShellError(f"filename argument required\n{argv[0]}: usage: {argv[0]} filename [arguments]", 2)
-        return 2 if shell.dialect == "ash" else 0
-    text = await _read_source(shell, argv)
+        raise ShellError(f"filename argument required\n{argv[0]}: usage: {argv[0]} filename [arguments]", 2)
+    try:
+        text = await _read_source(shell, argv[1])
+    except FileError as error:
+        if shell.dialect != "bash":
+            raise ShellError(dialects.cannot_open(shell.dialect, error, creating=False)) from error
+        await shell.complain(f"{argv[1]}: {error.text}")
+        return 1
     if shell.sourced >= MOST_SOURCED:
         raise ShellError(f"{argv[1]}: maximum source nesting level exceeded ({MOST_SOURCED})", 1)
     positional = shell.state.positional
@@ -128,34 +126,17 @@ async def source(shell: Shell, argv: list[str]) -> int:
             shell.state.positional = positional
 
 
-async def _read_source(shell: Shell, argv: list[str]) -> str:
-    name = argv[1]
-    view = shell.process.view
-    try:
-        path = name
-        if "/" not in name:
-            path = next(
-                (
-                    f"{folder}/{name}"
-                    for folder in (shell.state.get("PATH") or "").split(":")
-                    if shell.is_file(f"{folder}/{name}")
-                ),
-                name,
-            )
-            if path == name and shell.dialect != "bash":
-                raise FileError("ENOENT", name)
-        if path.startswith("/dev/"):
-            handle = shell.process.open(path)
-            return (await kit.everything(shell.process, handle)).decode("utf-8", "surrogateescape")
-        return view.read(path).decode("utf-8", "surrogateescape")
-    except FileError as error:
-        if shell.dialect == "bash":
-            raise ShellError(f"\1{name}: {error.text}", 1) from error
-        if shell.dialect == "dash":
-            text = "No such file" if error.code == "ENOENT" else error.text
-            missing = f"cannot open {name}: {text}" if "/" in name else f"{name}: not found"
-            raise ShellError(missing, 2) from error
-        raise ShellError(f"can't open '{name}': {error.text}", 2) from error
+async def _read_source(shell: Shell, name: str) -> str:
+    """Return the text of a file, which may lie in PATH; raises FileError."""
+    folders = (shell.state.get("PATH") or "").split(":") if "/" not in name else []
+    path = next((f"{folder}/{name}" for folder in folders if shell.is_file(f"{folder}/{name}")), name)
+    if folders and path == name and shell.dialect != "bash":
+        raise FileError("ENOENT", name)
+    if path.startswith("/dev/"):
+        data = await kit.everything(shell.process, shell.process.open(path))
+    else:
+        data = shell.process.view.read(path)
+    return data.decode("utf-8", "surrogateescape")
 
 
 async def trap(shell: Shell, argv: list[str]) -> int:
@@ -164,7 +145,7 @@ async def trap(shell: Shell, argv: list[str]) -> int:
     if args[:1] == ["--"]:
         args = args[1:]
     if args[:1] == ["-l"]:
-        await shell.process.write("".join(f"{value:2}) SIG{name}\n" for value, name in NAMES.items()))
+        await shell.process.write(LISTING)
         return 0
     if not args or args[0] == "-p":
         for name, text in shell.state.traps.items():
@@ -203,22 +184,14 @@ async def test(shell: Shell, argv: list[str]) -> int:
     args = argv[1:]
     if argv[0] != "test":
         if not args or args[-1] != argv[0].replace("[", "]"):
-            return await _test_error(shell, argv[0], "missing `]'")
+            raise ShellError("missing `]'", 2)
         args = args[:-1]
     if argv[0] == "[[" and len(args) == 3 and args[1] in ("=", "==", "!="):
         return int(patterns.matches(((args[2], False),), args[0]) == (args[1] == "!="))
     try:
         return int(not await conditions.single(shell.process, args, shell))
     except conditions.TestError as error:
-        return await _test_error(shell, argv[0], error.text(shell.dialect))
-
-
-async def _test_error(shell: Shell, name: str, text: str) -> int:
-    if shell.dialect == "ash":
-        await shell.process.error(f"{shell.name}: {text}\n")
-    else:
-        await shell.complain(text, name)
-    return 2
+        raise ShellError(error.text(shell.dialect), 2, fatal=False) from error
 
 
 async def shift(shell: Shell, argv: list[str]) -> int:

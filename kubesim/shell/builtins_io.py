@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import posixpath
 import re
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kubesim.shell.errors import FileError
@@ -12,14 +13,14 @@ from kubesim.shell.expand import cut
 from kubesim.shell.files import Directory
 from kubesim.shell.printf import FormatError, Formatter, escapes
 from kubesim.shell.programs import search
-from kubesim.shell.state import ShellError
+from kubesim.shell.state import ShellError, options
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
 KEYWORDS = frozenset(
     ("if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "while", "until", "for", "{", "}", "!", "in")
-) | {"function", "select", "time", "[["}
+) | {"function", "time", "[["}
 LONGEST_LINE = 1 << 20
 
 
@@ -77,76 +78,43 @@ NUMBERS_OF_READ = {
     "n": "invalid number",
     "N": "invalid number",
 }
+READ_USAGE = (
+    "[-ers] [-a array] [-d delim] [-i text] [-n nchars] [-N nchars] [-p prompt] [-t timeout] [-u fd] [name ...]"
+)
 
 
 async def read(shell: Shell, argv: list[str]) -> int:
     """Read a line into variables."""
-    opts = _read_options(shell, argv)
-    if not opts["names"] and shell.dialect == "dash":
+    opts, names = options(argv, "ersa:d:i:n:N:p:t:u:", READ_USAGE)
+    if not names and shell.dialect == "dash":
         raise ShellError("arg count", 2)
+    for name in names:
+        if not name.isidentifier():
+            raise ShellError(f"`{name}': not a valid identifier", 1)
     for option, text in NUMBERS_OF_READ.items():
-        if opts[option] and not re.fullmatch(
-            r"[0-9]{1,9}(?:\.[0-9]{1,9})?" if option == "t" else r"[0-9]{1,9}", str(opts[option])
-        ):
+        form = r"[0-9]{1,9}(?:\.[0-9]{1,9})?" if option == "t" else r"[0-9]{1,9}"
+        if option in opts and not re.fullmatch(form, opts[option]):
             raise ShellError(f"{opts[option]}: {text}", 1)
     terminal = shell.process.tty(0)
-    if opts["p"] and terminal:
-        await shell.process.error(str(opts["p"]))
+    if "p" in opts and terminal:
+        await shell.process.error(opts["p"])
     try:
         if terminal:
-            terminal.echo = not opts["s"]
+            terminal.echo = "s" not in opts
         line, ended = await _timed(shell, opts)
     finally:
         if terminal:
             terminal.echo = True
-    _share(shell, line, opts)
+    _share(shell, line, opts, names)
     return 0 if ended else 142 if ended is None else 1
 
 
-def _read_options(shell: Shell, argv: list[str]) -> dict[str, object]:
-    opts: dict[str, object] = {
-        "r": False,
-        "s": False,
-        "p": "",
-        "t": "",
-        "n": "",
-        "d": "\n",
-        "u": "0",
-        "a": "",
-        "N": "",
-    }
-    args = argv[1:]
-    while args and args[0].startswith("-") and len(args[0]) > 1:
-        word = args.pop(0)
-        if word == "--":
-            break
-        flags = word[1:]
-        while flags:
-            flag, flags = flags[0], flags[1:]
-            if flag in "rse":
-                opts[flag] = True
-            elif flag in "ptnduaNi":
-                opts[flag] = flags or (args.pop(0) if args else "")
-                flags = ""
-            else:
-                raise ShellError(
-                    f"-{flag}: invalid option\nread: usage: read [-ers] [-a array] [-d delim] [-i text] [-n nchars] "
-                    "[-N nchars] [-p prompt] [-t timeout] [-u fd] [name ...]",
-                    2,
-                )
-    opts["names"] = args
-    for name in args:
-        if not name.isidentifier():
-            raise ShellError(f"`{name}': not a valid identifier", 1)
-    return opts
-
-
-async def _timed(shell: Shell, opts: dict[str, object]) -> tuple[str, bool | None]:
-    if not opts["t"]:
+async def _timed(shell: Shell, opts: dict[str, str]) -> tuple[str, bool | None]:
+    if "t" not in opts:
         return await _read_line(shell, opts, [])
     got: list[str] = []
     reading = asyncio.ensure_future(_read_line(shell, opts, got))
-    clock = asyncio.ensure_future(shell.process.machine.clock.sleep(float(str(opts["t"]) or 0)))
+    clock = asyncio.ensure_future(shell.process.machine.clock.sleep(float(opts["t"])))
     try:
         await asyncio.wait({reading, clock}, return_when=asyncio.FIRST_COMPLETED)
         return await reading if reading.done() else ("".join(got), None)
@@ -155,12 +123,11 @@ async def _timed(shell: Shell, opts: dict[str, object]) -> tuple[str, bool | Non
         clock.cancel()
 
 
-async def _read_line(shell: Shell, opts: dict[str, object], got: list[str]) -> tuple[str, bool]:
+async def _read_line(shell: Shell, opts: dict[str, str], got: list[str]) -> tuple[str, bool]:
     """Read byte by byte, so that programs after this one get the rest."""
-    fd, delimiter = int(str(opts["u"])), (str(opts["d"]) or "\0")[0]
-    most = int(str(opts["n"] or opts["N"] or 0))
+    fd, end = int(opts.get("u", "0")), (opts.get("d", "\n") or "\0")[0].encode()
+    most = int(opts.get("n") or opts.get("N") or 0)
     data = bytearray()
-    end = delimiter.encode()
     terminal = shell.process.tty(fd)
     if terminal and most:
         terminal.mode(raw=True)
@@ -170,8 +137,8 @@ async def _read_line(shell: Shell, opts: dict[str, object], got: list[str]) -> t
             await shell.process.tick()
             if not byte:
                 return _decoded(data), False
-            if byte == end and not opts["N"]:
-                if opts["r"] or not data.endswith(b"\\") or (len(data) - len(data.rstrip(b"\\"))) % 2 == 0:
+            if byte == end and "N" not in opts:
+                if "r" in opts or not data.endswith(b"\\") or (len(data) - len(data.rstrip(b"\\"))) % 2 == 0:
                     return _decoded(data), True
                 data += byte
                 continue
@@ -189,64 +156,51 @@ def _decoded(data: bytes | bytearray) -> str:
     return bytes(data).replace(b"\0", b"").decode("utf-8", "surrogateescape")
 
 
-def _share(shell: Shell, line: str, opts: dict[str, object]) -> None:
-    names = opts["names"]
-    assert isinstance(names, list)
+def _share(shell: Shell, line: str, opts: dict[str, str], names: list[str]) -> None:
     value = shell.state.get("IFS")
     ifs = " \t\n" if value is None else value
-    keep = ""
-    if not opts["r"]:
-        line, keep = _unescape(line)
-    if opts["a"]:
-        words, _, _ = cut(line, ifs) if ifs else ([line], False, False)
-        variable = shell.state.variable(str(opts["a"]))
-        shell.state.put_items(variable, {str(index): _restore(word, keep) for index, word in enumerate(words)})
-        return
-    if not names or opts["N"]:
-        shell.state.set(names[0] if names else "REPLY", _restore(line, keep))
-        return
-    for index, name in enumerate(names):
-        word, line = _first(line, ifs, last=index == len(names) - 1)
-        shell.state.set(name, _restore(word, keep))
+    if "r" not in opts:
+        line = re.sub(r"\\([\s\S]?)", _protected, line)
+    if "a" in opts:
+        words = cut(line, ifs)[0] if ifs else [line]
+        variable = shell.state.variable(opts["a"])
+        shell.state.put_items(variable, {str(index): _restored(word) for index, word in enumerate(words)})
+    elif not names or "N" in opts:
+        shell.state.set(names[0] if names else "REPLY", _restored(line))
+    else:
+        for name in names[:-1]:
+            word, line = _first(line, ifs)
+            shell.state.set(name, _restored(word))
+        shell.state.set(names[-1], _restored(_last(line, ifs)))
 
 
-def _unescape(line: str) -> tuple[str, str]:
-    """Take backslashes out, hiding what they protect from splitting."""
-    out, kept, at = [], [], 0
-    while at < len(line):
-        if line[at] == "\\" and at + 1 < len(line):
-            if line[at + 1] != "\n":
-                out.append("\x00")
-                kept.append(line[at + 1])
-            at += 2
-        else:
-            out.append(line[at] if line[at] != "\\" else "")
-            at += 1
-    return "".join(out), "".join(kept)
+PROTECTED = 0xF0000
+"""Added to a character that a backslash keeps from being split: Unicode's own area for such uses."""
 
 
-def _restore(word: str, keep: str) -> str:
-    if "\x00" not in word:
-        return word
-    pieces = word.split("\x00")
-    return "".join(piece + char for piece, char in zip(pieces, [*keep, ""], strict=False))
+def _protected(match: re.Match[str]) -> str:
+    char = match[1].replace("\n", "")
+    return chr(ord(char) + PROTECTED) if char and ord(char) < 0x10000 else char
 
 
-def _first(line: str, ifs: str, *, last: bool) -> tuple[str, str]:
-    """Return the first word and the rest; the last name gets all that is left."""
+def _restored(word: str) -> str:
+    return re.sub("[\U000f0000-\U000fffff]", lambda match: chr(ord(match[0]) - PROTECTED), word)
+
+
+def _first(line: str, ifs: str) -> tuple[str, str]:
+    """Return the first word and the rest."""
     blank = "".join(char for char in ifs if char in " \t\n")
-    line = line.strip(blank) if last else line.lstrip(blank)
-    if last:
-        words, _, _ = cut(line, ifs) if ifs else ([line], False, False)
-        if len(words) == 1 and line[-1:] in ifs and line:
-            return words[0], ""
-        return line, ""
-    for index, char in enumerate(line):
-        if char in ifs:
-            rest = line[index:].lstrip(blank)
-            hard = "".join(set(ifs) - set(blank))
-            return line[:index], rest[1:] if rest[:1] and rest[0] in hard else rest
-    return line, ""
+    line = line.lstrip(blank)
+    word = "".join(takewhile(lambda char: char not in ifs, line))
+    rest = line[len(word) :].lstrip(blank)
+    return word, rest[1:] if rest[:1] in {*ifs} - {*blank} else rest
+
+
+def _last(line: str, ifs: str) -> str:
+    """Return what the last name gets: all that is left, without a separator at its end."""
+    line = line.strip("".join(char for char in ifs if char in " \t\n"))
+    words = cut(line, ifs)[0] if ifs else [line]
+    return words[0] if len(words) == 1 and line[-1:] in ifs and line else line
 
 
 async def cd(shell: Shell, argv: list[str]) -> int:
@@ -285,7 +239,7 @@ async def _enter(shell: Shell, target: str, path: str, *, physical: bool) -> Non
         if shell.dialect == "bash":
             raise ShellError(f"{target}: {error.text}", 1) from error
         detail = f": {error.text}" if shell.dialect == "ash" else ""
-        raise ShellError(f"can't cd to {target}{detail}", 2 if not shell.interactive else 2) from error
+        raise ShellError(f"can't cd to {target}{detail}", 2) from error
     view.cwd = view.place(path).path if physical else path
 
 
@@ -298,37 +252,29 @@ async def pwd(shell: Shell, argv: list[str]) -> int:
 
 async def type_(shell: Shell, argv: list[str]) -> int:
     """Say what a name is."""
+    flags, names = options(argv, "afptP", "[-afptP] name [name ...]")
     status = 0
-    short = "-t" in argv[1:2]
-    for name in argv[1:]:
-        if name in ("-t", "-a", "-p", "-P"):
+    for name in names:
+        kind, text = _kind(shell, name)
+        if kind:
+            await shell.process.write((kind if "t" in flags else text) + "\n")
             continue
-        kind, text = await _kind(shell, name)
-        if not kind:
-            status = 1 if shell.dialect == "bash" else 127
-            if shell.dialect == "bash" and not short:
-                await shell.complain(f"{name}: not found", "type")
-            elif not short:
-                await shell.process.write(f"{name}: not found\n")
-        else:
-            await shell.process.write((kind if short else text) + "\n")
+        status = 1 if shell.dialect == "bash" else 127
+        if "t" not in flags:
+            await shell.complain(f"{name}: not found", "type")
     return status
 
 
-async def _kind(shell: Shell, name: str) -> tuple[str, str]:
+def _kind(shell: Shell, name: str) -> tuple[str, str]:
     if name in shell.state.aliases:
-        joint = "is aliased to `{}'" if shell.dialect == "bash" else "is an alias for {}"
-        return "alias", f"{name} {joint.format(shell.state.aliases[name])}"
+        return "alias", f"{name} is aliased to `{shell.state.aliases[name]}'"
     if name in KEYWORDS:
         return "keyword", f"{name} is a shell keyword"
     if name in shell.state.functions:
-        body = shell.state.functions[name][1]
-        if shell.dialect == "bash":
-            return "function", f"{name} is a function\n{body}"
-        return "function", f"{name} is a {'shell ' if shell.dialect == 'dash' else ''}function"
+        body = f"\n{shell.state.functions[name][1]}" if shell.dialect == "bash" else ""
+        return "function", f"{name} is a function{body}"
     if name in shell.builtins.table:
-        special = "special " if name in shell.builtins.special and shell.dialect != "bash" else ""
-        return "builtin", f"{name} is a {special}shell builtin"
+        return "builtin", f"{name} is a shell builtin"
     path = _path(shell, name)
     return ("file", f"{name} is {path}") if path else ("", "")
 
@@ -345,14 +291,11 @@ def _path(shell: Shell, name: str) -> str:
 
 async def command(shell: Shell, argv: list[str]) -> int:
     """Run a command that no function hides, or say where it is."""
-    args = argv[1:]
-    flag = ""
-    while args and args[0].startswith("-"):
-        flag = args.pop(0).lstrip("-")[-1:] or flag
+    flags, args = options(argv, "pvV", "[-pVv] command [arg ...]")
     if not args:
         return 0
-    if flag in ("v", "V"):
-        return await _where(shell, args if shell.dialect == "bash" else args[:1], verbose=flag == "V")
+    if flags.keys() & {"v", "V"}:
+        return await _where(shell, args if shell.dialect == "bash" else args[:1], verbose="V" in flags)
     if args[0] in shell.builtins.table:
         return await shell.builtins.table[args[0]](shell, args)
     program = await shell.program(args)
@@ -364,7 +307,7 @@ async def command(shell: Shell, argv: list[str]) -> int:
 async def _where(shell: Shell, names: list[str], *, verbose: bool) -> int:
     found = False
     for name in names:
-        kind, text = await _kind(shell, name)
+        kind, text = _kind(shell, name)
         if not kind:
             if verbose:
                 await shell.complain(f"{name}: not found", "command")

@@ -6,56 +6,36 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from kubesim.shell.jobs import Job
-from kubesim.shell.quoting import quote
-from kubesim.shell.signals import NAMES, number
-from kubesim.shell.state import ShellError
+from kubesim.shell.signals import LISTING, NAMES, number
+from kubesim.shell.state import ShellError, options
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
 
-USAGE = "jobs: usage: jobs [-lnprs] [jobspec ...] or jobs -x command [args]\n"
-
-
 async def jobs(shell: Shell, argv: list[str]) -> int:
     """Show the jobs, all of them or those that are named."""
-    letters = "".join(word[1:] for word in argv[1:] if word.startswith("-"))
-    words = [word for word in argv[1:] if not word.startswith("-")]
-    if "x" in letters and shell.dialect == "bash":
-        known = [shell.jobs.find(word) if word.startswith("%") else None for word in words]
-        pairs = zip(known, words, strict=True)
-        return await shell.eval(" ".join(quote(str(job.processes[0].pid) if job else word) for job, word in pairs))
-    if wrong := next((letter for letter in letters if letter not in "lnprs"), ""):
-        await shell.complain(f"-{wrong}: invalid option", "jobs")
-        await shell.process.error(USAGE if shell.dialect == "bash" else "")
-        return 2
-    status, chosen = 0, sorted(shell.jobs.table.items())
+    letters, words = options(argv, "lnprs", "[-lnprs] [jobspec ...] or jobs -x command [args]")
+    status, chosen = 0, [job for _, job in sorted(shell.jobs.table.items())]
     if words:
-        chosen = []
-        for word in words:
-            found = shell.jobs.find(word if word.startswith("%") else f"%{word}")
-            if found is None:
-                await shell.complain(f"{word}: no such job", "jobs")
-                status = 1
-            else:
-                chosen.append((found.number, found))
-    for key, job in chosen:
-        await _shown(shell, key, job, letters)
+        found = {word: shell.jobs.find(word if word.startswith("%") else f"%{word}") for word in words}
+        chosen = [job for job in found.values() if job]
+        for word in (word for word, job in found.items() if job is None):
+            await shell.complain(f"{word}: no such job", "jobs")
+            status = 1
+    for job in chosen:
+        await _shown(shell, job, letters)
     return status
 
 
-async def _shown(shell: Shell, key: int, job: Job, letters: str) -> None:
+async def _shown(shell: Shell, job: Job, letters: dict[str, str]) -> None:
     if "r" in letters and job.state != "Running" or "s" in letters and job.state != "Stopped":
         return
-    if "p" in letters:
-        await shell.process.write(f"{job.processes[0].pid}\n")
-    elif "l" in letters:
-        line = shell.jobs.line(job)
-        await shell.process.write(line.replace("  ", f" {job.processes[0].pid} ", 1) + "\n")
-    else:
-        await shell.process.write(shell.jobs.line(job) + "\n")
+    line, first = shell.jobs.line(job), job.processes[0].pid
+    line = str(first) if "p" in letters else line.replace("  ", f" {first} ", 1) if "l" in letters else line
+    await shell.process.write(line + "\n")
     if job.state not in ("Running", "Stopped"):
-        shell.jobs.table.pop(key, None)
+        shell.jobs.table.pop(job.number, None)
 
 
 def _job(shell: Shell, argv: list[str]) -> Job:
@@ -64,9 +44,7 @@ def _job(shell: Shell, argv: list[str]) -> Job:
     if shell.dialect == "bash" and not shell.interactive:
         raise ShellError("no job control", 1)
     if job is None:
-        if shell.dialect == "bash":
-            raise ShellError(f"{word if len(argv) > 1 else 'current'}: no such job", 1)
-        raise ShellError(f"No such job: {word}" if len(argv) > 1 else "No current job", 2)
+        raise ShellError(f"{word if len(argv) > 1 else 'current'}: no such job")
     return job
 
 
@@ -126,12 +104,11 @@ async def _wait_one(shell: Shell, word: str) -> int:
     found = shell.jobs.find(word)
     if found is None:
         if not word.isdecimal() and not word.startswith("%"):
-            raise ShellError(f"`{word}': not a pid or valid job spec", 1 if shell.dialect == "bash" else 2)
-        if shell.dialect == "bash" and word.startswith("%"):
-            raise ShellError(f"{word}: no such job", 127)
-        if shell.dialect == "bash":
-            raise ShellError(f"pid {word} is not a child of this shell", 127)
-        return 127
+            raise ShellError(f"`{word}': not a pid or valid job spec")
+        if shell.dialect != "bash":
+            return 127
+        text = f"{word}: no such job" if word[0] == "%" else f"pid {word} is not a child of this shell"
+        raise ShellError(text, 127)
     if not await _until(shell, found):
         return 128 + (number(shell.pending[0]) or 0)
     await _over(shell, found)
@@ -165,11 +142,11 @@ async def kill(shell: Shell, argv: list[str]) -> int:
         return await _list(shell, args[1:])
     if args and args[0].startswith("-") and args[0] not in ("-", "--"):
         word = args.pop(0)[1:]
-        if word == "s" and args:
+        if word in ("s", "n") and args:
             word = args.pop(0)
         value = number(word)
         if value is None:
-            raise _bad_signal(shell, word)
+            raise ShellError(f"{word}: invalid signal specification")
         name = NAMES.get(value, "")
     if args[:1] == ["--"]:
         args.pop(0)
@@ -184,18 +161,11 @@ async def kill(shell: Shell, argv: list[str]) -> int:
     return status
 
 
-def _bad_signal(shell: Shell, word: str) -> ShellError:
-    return ShellError(f"{word}: invalid signal specification", 1 if shell.dialect == "bash" else 2)
-
-
 async def _list(shell: Shell, words: list[str]) -> int:
     for word in words:
-        value = number(word)
-        if value and value > 128:
-            value -= 128
-        await shell.process.write(f"{NAMES.get(value or 0, word) if word.isdecimal() else value}\n")
+        await shell.process.write(f"{NAMES.get(int(word) % 128, word) if word.isdecimal() else number(word)}\n")
     if not words:
-        await shell.process.write("".join(f"{value:2}) SIG{name}\n" for value, name in NAMES.items()))
+        await shell.process.write(LISTING)
     return 0
 
 
@@ -218,35 +188,23 @@ async def _kill_one(shell: Shell, word: str, name: str) -> int:
             elif pid not in machine.all():
                 raise KeyError(pid)
     except KeyError:
-        await _no_process(shell, word)
+        await shell.complain(f"({word}) - No such process", "kill")
         return 1
     return 0
 
 
-async def _no_process(shell: Shell, word: str) -> None:
-    if shell.dialect == "ash":
-        await shell.process.error(f"{shell.name}: can't kill pid {word}: No such process\n")
-    elif shell.dialect == "dash":
-        await shell.complain("No such process\n", "kill")
-    else:
-        await shell.complain(f"({word}) - No such process", "kill")
-
-
 async def disown(shell: Shell, argv: list[str]) -> int:
     """Forget jobs."""
-    letters = "".join(word[1:] for word in argv[1:] if word.startswith("-"))
-    words = [word for word in argv[1:] if not word.startswith("-")]
-    if "a" in letters or "r" in letters and not words:
-        kept = {key: job for key, job in shell.jobs.table.items() if "a" not in letters and job.state != "Running"}
-        shell.jobs.table = kept
-        return 0
-    status = 0
-    for word in words or ["%+"]:
+    letters, words = options(argv, "ahr", "[-h] [-ar] [jobspec ... | pid ...]")
+    status, chosen = 0, list(shell.jobs.table.values()) if letters.keys() & {"a", "r"} else []
+    for word in words or ["%+"] * (not letters.keys() & {"a", "r"}):
         job = shell.jobs.find(word)
         if job is None:
             await shell.complain(f"{word if words else 'current'}: no such job", "disown")
             status = 1
-        elif "h" not in letters:
+        chosen += [job] if job else []
+    for job in chosen:
+        if "h" not in letters and ("r" not in letters or job.state == "Running"):
             shell.jobs.table.pop(job.number, None)
     return status
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kubesim.shell.errors import POSIX
 from kubesim.shell.quoting import quote
-from kubesim.shell.state import NAMED_ONLY, OPTIONS, ShellError, Variable
+from kubesim.shell.state import NAMED_ONLY, OPTIONS, ReadOnly, ShellError, Variable, options
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
@@ -18,8 +18,7 @@ SHOPT = {"expand_aliases", "extglob", "dotglob", "nullglob", "globstar", "nocase
 
 
 def _bad_name(shell: Shell, word: str) -> ShellError:
-    bash = shell.dialect == "bash"
-    return ShellError(f"`{word}': not a valid identifier", 1 if bash else 2, fatal=not bash)
+    return ShellError(f"`{word}': not a valid identifier", fatal=shell.dialect != "bash")
 
 
 def _give(shell: Shell, word: str) -> Variable:
@@ -63,10 +62,7 @@ def _parts(shell: Shell, word: str) -> tuple[str, str | None, bool, str | None]:
 
 async def export(shell: Shell, argv: list[str]) -> int:
     """Pass variables on to programs, or make them read-only."""
-    args = argv[1:]
-    undo = False
-    while args and args[0].startswith("-"):
-        undo = undo or "n" in args.pop(0)
+    flags, args = options(argv, "aAfnp", "[-aAf] [name[=value] ...] or readonly -p")
     attribute = "exported" if argv[0] == "export" else "readonly"
     if not args:
         return await _show_marked(shell, argv[0], attribute)
@@ -75,24 +71,21 @@ async def export(shell: Shell, argv: list[str]) -> int:
         try:
             variable = _give(shell, word)
         except ShellError as error:
-            if shell.dialect != "bash" or "\0" in error.text:
+            if shell.dialect != "bash" or isinstance(error, ReadOnly):
                 raise
             await shell.complain(error.text, argv[0])
             status = 1
             continue
-        setattr(variable, attribute, not undo)
+        setattr(variable, attribute, "n" not in flags)
     return status
 
 
 async def _show_marked(shell: Shell, command: str, attribute: str) -> int:
-    start = command
-    if shell.dialect == "bash":
-        start = "declare -x" if command == "export" else "declare -r"
+    start = f"declare -{'x' if command == 'export' else 'r'}" if shell.dialect == "bash" else command
     for name, variable in sorted(shell.state.variables.items()):
         if getattr(variable, attribute):
             text = variable.text()
-            value = "" if text is None else "=" + _shown(shell, text)
-            await shell.process.write(f"{start} {name}{value}\n")
+            await shell.process.write(f"{start} {name}{'' if text is None else '=' + _shown(shell, text)}\n")
     return 0
 
 
@@ -104,23 +97,17 @@ def _shown(shell: Shell, text: str) -> str:
 
 async def unset(shell: Shell, argv: list[str]) -> int:
     """Forget variables or functions."""
-    functions = "-f" in argv[1:2]
-    for word in argv[1:]:
-        if word in ("-f", "-v", "-n"):
-            continue
+    flags, names = options(argv, "fvn", "[-f] [-v] [-n] [name ...]")
+    for word in names:
         match = re.fullmatch(r"([A-Za-z_]\w*)\[(.*)\]", word)
-        if functions or word not in shell.state.variables and word in shell.state.functions:
+        if "f" in flags or word not in shell.state.variables and word in shell.state.functions:
             shell.state.functions.pop(word, None)
         elif match and shell.dialect == "bash":
             _unset_element(shell, match[1], match[2])
-        elif not _NAME.fullmatch(word):
-            if shell.dialect != "bash":
-                raise _bad_name(shell, word)
-        elif shell.dialect == "bash" and word in shell.state.variables and shell.state.variables[word].readonly:
-            await shell.complain(f"{word}: cannot unset: readonly variable", "unset")
-            return 1
-        else:
+        elif _NAME.fullmatch(word):
             shell.state.unset(word)
+        elif shell.dialect != "bash":
+            raise _bad_name(shell, word)
     return 0
 
 
@@ -183,20 +170,8 @@ async def _show_options(shell: Shell) -> None:
 async def local(shell: Shell, argv: list[str]) -> int:
     """Begin variables of a function."""
     if not shell.state.scopes:
-        if shell.dialect == "bash":
-            raise ShellError("can only be used in a function", 1)
-        raise ShellError("not in a function", 2)
-    if shell.dialect == "bash":
-        return await _declare(shell, argv[1:], begin=True)
-    for word in argv[1:]:
-        name, _, _, value = _parts(shell, word)
-        before = shell.state.variables.get(name)
-        variable = shell.state.local(name)
-        if value is not None:
-            _give(shell, word)
-        elif before is not None and variable.value is None:
-            shell.state.variables[name] = before.copy()
-    return 0
+        raise ShellError("can only be used in a function")
+    return await _declare(shell, argv[1:], begin=True)
 
 
 async def declare(shell: Shell, argv: list[str]) -> int:
@@ -272,8 +247,7 @@ async def let(shell: Shell, argv: list[str]) -> int:
 
 async def shopt(shell: Shell, argv: list[str]) -> int:
     """Set bash's own options."""
-    flags = "".join(arg[1:] for arg in argv[1:] if arg.startswith("-"))
-    names = [arg for arg in argv[1:] if not arg.startswith("-")]
+    flags, names = options(argv, "opqsu", "[-pqsu] [-o] [optname ...]")
     for name in names:
         if name not in SHOPT:
             raise ShellError(f"{name}: invalid shell option name", 1)
@@ -283,7 +257,7 @@ async def shopt(shell: Shell, argv: list[str]) -> int:
             shell.state.shopt.discard(name)
         elif "q" not in flags:
             await shell.process.write(f"{name:<15}\t{'on' if name in shell.state.shopt else 'off'}\n")
-    if not flags.strip("q") and names:
+    if not flags.keys() & {"s", "u"}:
         return int(any(name not in shell.state.shopt for name in names))
     return 0
 
@@ -308,8 +282,7 @@ async def alias(shell: Shell, argv: list[str]) -> int:
 
 
 def _alias_line(shell: Shell, name: str, text: str) -> str:
-    start = "alias " if shell.dialect == "bash" else ""
-    return f"{start}{name}={quote(text, always=True)}\n"
+    return f"{'alias ' if shell.dialect == 'bash' else ''}{name}={quote(text, always=True)}\n"
 
 
 async def unalias(shell: Shell, argv: list[str]) -> int:
@@ -386,19 +359,12 @@ async def umask(shell: Shell, argv: list[str]) -> int:
     """Show or set the mask of new files' modes."""
     view = shell.process.view
     args = argv[1:]
-    if args == ["-S"]:
-        kept = [0o777 & ~view.umask >> 6 & 7, 0o777 & ~view.umask >> 3 & 7, ~view.umask & 7]
-        text = ",".join(
-            f"{who}=" + "".join(letter for letter, bit in (("r", 4), ("w", 2), ("x", 1)) if bits & bit)
-            for who, bits in zip("ugo", kept, strict=True)
-        )
-        await shell.process.write(text + "\n")
-    elif not args:
+    if not args:
         await shell.process.write(f"{view.umask:04o}\n")
     elif re.fullmatch(r"[0-7]{1,4}", args[0]):
         view.umask = int(args[0], 8) & 0o777
     else:
-        raise ShellError(f"{args[0]}: octal number out of range", 1 if shell.dialect == "bash" else 2)
+        raise ShellError(f"{args[0]}: octal number out of range")
     return 0
 
 

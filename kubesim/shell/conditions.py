@@ -96,7 +96,7 @@ def integer(word: str) -> int:
 def binary(process: Process, left: str, op: str, right: str) -> bool:
     """Answer ``left op right`` for words."""
     if op in NUMERIC:
-        return NUMERIC[op](integer(left), integer(right))
+        return bool(NUMERIC[op](integer(left), integer(right)))
     if op in TEXTUAL:
         return bool(TEXTUAL[op](left, right))
     first, second = process.view.find(left), process.view.find(right)
@@ -217,7 +217,9 @@ class _Reader:
         return len(word) == 2 and word[0] == "-" and word[1] in UNARY and (bash or word[1] not in "ovR")
 
     async def _text(self, word: Word | str) -> str:
-        return word if isinstance(word, str) or self.shell is None else await self.shell.expander.value(word)
+        if self.shell is None or isinstance(word, str):
+            return str(word)
+        return await self.shell.expander.value(word)
 
     async def _unary(self, op: str, word: Word | str) -> bool:
         text = await self._text(word)
@@ -253,7 +255,7 @@ class _Double(_Reader):
         second = await self._text(right)
         if op in NUMERIC:
             arithmetic = self.shell.expander.arithmetic
-            return NUMERIC[op](arithmetic(first), arithmetic(second))
+            return bool(NUMERIC[op](arithmetic(first), arithmetic(second)))
         return binary(self.process, first, op, second)
 
     async def _regex(self, text: str, right: Word | str) -> bool:
@@ -269,6 +271,8 @@ class _Double(_Reader):
 
 
 def _literal(word: Word | str | None) -> str:
-    if word is None or isinstance(word, str):
-        return word or ""
+    if isinstance(word, str):
+        return word
+    if word is None:
+        return ""
     return getattr(word[0], "value", "") if len(word) == 1 and not getattr(word[0], "quoted", True) else ""

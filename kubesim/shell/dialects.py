@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from kubesim.shell.errors import FileError, StartError
 
-READONLY = {"bash": "readonly variable", "dash": "is read only", "ash": "is read only"}
-
 
 def place(dialect: str, name: str, line: int, interactive: bool) -> str:
     """Return what stands before a message."""

@@ -9,8 +9,7 @@ from kubesim.shell import parameters, patterns
 from kubesim.shell.arith import ArithError, evaluate
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
-from kubesim.shell.nodes import Arith, Array, Param, Part, ProcSub, Sub, Text, Word
-from kubesim.shell.pieces import Piece, Pieces
+from kubesim.shell.nodes import Arith, Array, Param, Part, Piece, Pieces, ProcSub, Sub, Text, Word
 from kubesim.shell.state import OutOfMemory, ShellError
 
 if TYPE_CHECKING:

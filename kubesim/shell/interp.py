@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from kubesim.shell import dialects
+from kubesim.shell import patterns
 from kubesim.shell.assignments import Assignment, leading
 from kubesim.shell.conditions import double
 from kubesim.shell.errors import FileError
@@ -14,7 +14,22 @@ from kubesim.shell.expand import Expander
 from kubesim.shell.handles import Handle
 from kubesim.shell.jobs import Jobs
 from kubesim.shell.machine import Process
-from kubesim.shell.nodes import Condition, Node, Simple
+from kubesim.shell.nodes import (
+    AndOr,
+    Calculation,
+    Case,
+    Condition,
+    CountingFor,
+    For,
+    Function,
+    If,
+    Node,
+    Redirected,
+    Sequence,
+    Simple,
+    While,
+    Word,
+)
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
@@ -115,10 +130,6 @@ class Shell(Subshells):
             await self.run_traps()
         return self.status
 
-    async def _condition(self, node: Condition, final: bool) -> int:
-        self.line = node.line
-        return await self.checked(await double(self, node))
-
     # simple commands
 
     async def _simple(self, node: Simple, final: bool) -> int:
@@ -193,20 +204,16 @@ class Shell(Subshells):
         except ShellError as error:
             if isinstance(error, OutOfMemory):
                 await self.process.outgrow()
-            name, readonly, _ = error.text.partition("\0")
-            text = f"{name}: {dialects.READONLY[self.dialect]}" if readonly else error.text
-            await self.complain(text.lstrip("\1"), "" if text[:1] == "\1" else argv[0])
+            await self.complain(error.text, argv[0])
+            status = self.status_of(error)
             if error.fatal and argv[0] in self.builtins.special and self.dialect != "bash" and not self.interactive:
-                raise ExitShell(error.status) from error
-            return error.status
+                raise ExitShell(status) from error
+            return status
         except FileError as error:
             self.process.forget()
-            return await self._write_error(argv[0], error)
+            await self.complain(f"{argv[0]}: write error: {error.text}")
+            return 1
         return status
-
-    async def _write_error(self, name: str, error: FileError) -> int:
-        await self.complain(f"{name}: write error: {error.text}")
-        return 1
 
     async def _returned(self, known: str | None, status: int) -> None:
         """Run what a function wants done when it returns, if it is what has said so."""
@@ -243,6 +250,162 @@ class Shell(Subshells):
             self.calls -= 1
             self.state.leave()
             self.state.positional, self.loops = positional, loops
+
+    # compound commands
+
+    async def _sequence(self, node: Sequence, final: bool) -> int:
+        last = len(node.items) - 1
+        for index, (item, background, source) in enumerate(node.items):
+            if background:
+                await self.background(item, source)
+            else:
+                await self.execute(item, final=final and index == last and isinstance(item, Simple))
+        return self.status if node.items else 0
+
+    async def _andor(self, node: AndOr, final: bool) -> int:
+        self.unchecked += 1
+        try:
+            status = await self.execute(node.first)
+            for index, (operator, command) in enumerate(node.rest):
+                last = index == len(node.rest) - 1
+                if (status == 0) != (operator == "&&"):
+                    continue
+                self.unchecked -= last
+                try:
+                    status = await self.execute(command)
+                finally:
+                    self.unchecked += last
+        finally:
+            self.unchecked -= 1
+        return status
+
+    async def _redirected(self, node: Redirected, final: bool) -> int:
+        saved: list[tuple[int, Handle | None]] = []
+        try:
+            if not await self.redirect(node.redirects, saved):
+                return await self.checked(2 if self.dialect == "dash" else 1)
+            return await self.execute(node.body)
+        finally:
+            self.restore(saved)
+
+    async def _calculation(self, node: Calculation, final: bool) -> int:
+        self.line = node.line
+        try:
+            return await self.checked(int(await self.expander.calculate(node.text) == 0))
+        except ShellError as error:
+            await self.complain(f"((: {error.text}")
+            return 1
+
+    async def test(self, node: Node) -> bool:
+        """Run a condition."""
+        self.unchecked += 1
+        try:
+            return await self.execute(node) == 0
+        finally:
+            self.unchecked -= 1
+
+    async def _if(self, node: If, final: bool) -> int:
+        for condition, body in node.branches:
+            if await self.test(condition):
+                return await self.execute(body)
+        return await self.execute(node.other) if node.other else 0
+
+    async def _while(self, node: While, final: bool) -> int:
+        status = 0
+        self.loops += 1
+        try:
+            while await self.test(node.condition) != node.until:
+                await self.process.tick()
+                again, status = await self._turn(node.body)
+                if not again:
+                    break
+        except BreakLoop as stop:
+            self._outer(stop)
+            status = 0
+        finally:
+            self.loops -= 1
+        return status
+
+    async def _turn(self, body: Node) -> tuple[bool, int]:
+        """Run a loop's body: whether to go on, and the status."""
+        try:
+            status = await self.execute(body)
+        except BreakLoop as stop:
+            if stop.count > 1 and self.loops > 1:
+                raise BreakLoop(stop.count - 1, again=stop.again) from None
+            return stop.again, 0
+        return True, status
+
+    def _outer(self, stop: BreakLoop) -> None:
+        """Pass on a break that ended a loop's condition, or the loops around it."""
+        if self.loops > 1:
+            raise stop
+
+    async def _for(self, node: For, final: bool) -> int:
+        if node.words is None:
+            values = list(self.state.positional)
+        else:
+            values = await self._guarded(self.expander.fields(node.words))
+        status = 0
+        self.loops += 1
+        try:
+            for value in values:
+                await self.process.tick()
+                try:
+                    self.state.set(node.name, value)
+                except ShellError as error:
+                    await self.fault(error)
+                again, status = await self._turn(node.body)
+                if not again:
+                    break
+        finally:
+            self.loops -= 1
+        return status
+
+    async def _countingfor(self, node: CountingFor, final: bool) -> int:
+        status = 0
+        self.loops += 1
+        try:
+            await self._guarded(self.expander.calculate(node.start))
+            while not node.condition or await self._guarded(self.expander.calculate(node.condition)) != 0:
+                await self.process.tick()
+                again, status = await self._turn(node.body)
+                if not again:
+                    break
+                await self._guarded(self.expander.calculate(node.step))
+        finally:
+            self.loops -= 1
+        return status
+
+    async def _case(self, node: Case, final: bool) -> int:
+        subject = await self._guarded(self.expander.value(node.subject))
+        through = False
+        status = 0
+        for choices, body, end in node.items:
+            hit = through or await self._choose(choices, subject)
+            if not hit:
+                continue
+            status = await self.execute(body)
+            if not end:
+                return status
+            through = end == ";&"
+        return status
+
+    async def _choose(self, choices: tuple[Word, ...], subject: str) -> bool:
+        extended = "extglob" in self.state.shopt
+        for word in choices:
+            pattern = await self._guarded(self.expander.pattern(word))
+            if patterns.matches(pattern, subject, extended=extended):
+                return True
+        return False
+
+    async def _function(self, node: Function, final: bool) -> int:
+        self.state.functions[node.name] = (node.body, node.source)
+        return 0
+
+    async def _condition(self, node: Condition, final: bool) -> int:
+        self.line = node.line
+        return await self.checked(await double(self, node))
 
 
 async def fresh(work: Coroutine[Any, Any, int]) -> int:

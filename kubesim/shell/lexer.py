@@ -50,7 +50,7 @@ class Lexer(WordReader):
         self.tokens: list[Token] = []
         self._frames: list[_Frame] = []
         self._command = True  # a reserved word counts here
-        self._naming = ""  # after for, select, function
+        self._naming = ""  # after for, function
         self._declaring = False
         self._documents: list[tuple[int, str, bool]] = []
         self._spliced = 0
@@ -326,7 +326,7 @@ class Lexer(WordReader):
         elif plain in CLOSERS:
             self._add("keyword", plain, start)
             self._command = False
-        elif plain in ("for", "select") and (plain == "for" or self.dialect == "bash"):
+        elif plain == "for":
             self._add("keyword", plain, start)
             self._naming = "for"
             self._counting()

@@ -108,13 +108,6 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """``{ ...; }``."""
-
-    body: Node
-
-
-@dataclass(frozen=True, slots=True)
 class Subshell:
     """``( ... )``."""
 
@@ -140,12 +133,11 @@ class While:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """``for name in words``; no words at all means the positional parameters. ``asks``: it is a ``select``."""
+    """``for name in words``; no words at all means the positional parameters."""
 
     name: str
     words: tuple[Word, ...] | None
     body: Node
-    asks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +196,6 @@ Node = (
     | Pipeline
     | AndOr
     | Sequence
-    | Group
     | Subshell
     | If
     | While
@@ -224,3 +215,16 @@ def literal(word: Word) -> str | None:
     if len(word) == 1 and isinstance(word[0], Text) and not word[0].quoted:
         return word[0].value
     return None
+
+
+@dataclass(slots=True)
+class Piece:
+    """Text that an expansion gave; what is not quoted may be split and is a pattern."""
+
+    text: str
+    quoted: bool
+    split: bool = False
+
+
+Pieces = list[Piece | None]
+"""None is a break between fields, as in "$@"."""

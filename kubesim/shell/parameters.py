@@ -6,8 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kubesim.shell import patterns
-from kubesim.shell.nodes import Param
-from kubesim.shell.pieces import Piece, Pieces
+from kubesim.shell.nodes import Param, Piece, Pieces
 from kubesim.shell.quoting import quote
 from kubesim.shell.state import OutOfMemory, ShellError
 

@@ -19,7 +19,6 @@ from kubesim.shell.nodes import (
     CountingFor,
     For,
     Function,
-    Group,
     If,
     Node,
     Pipeline,
@@ -38,7 +37,7 @@ from kubesim.shell.tokens import Token
 
 LONGEST_SCRIPT = 256 << 10
 MOST_OPEN = 60
-OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do", "select": "do"}
+OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do"}
 BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "case": ";;"}
 """By the word that opens a part of a compound command: what ends it."""
 CASE_ENDS = (";;", ";&", ";;&")
@@ -265,7 +264,7 @@ class _Parser:
         word = self.tokens[self.at].text
         forms = {
             "(": self._subshell, "{": self._group, "if": self._if, "while": self._while, "until": self._while,
-            "for": self._for, "select": self._for, "case": self._case,
+            "for": self._for, "case": self._case,
         }  # fmt: skip
         if word not in forms:
             self._refuse()
@@ -290,7 +289,7 @@ class _Parser:
     def _group(self) -> Node:
         body = self._body()
         self._close("keyword", "}")
-        return Group(body)
+        return body
 
     def _if(self) -> Node:
         branches = [self._branch()]
@@ -321,7 +320,6 @@ class _Parser:
         return body
 
     def _for(self) -> Node:
-        asks = self.open[-1] == "select"
         if self._peek("calculation"):
             return self._counting()
         head = self._take("word")
@@ -333,7 +331,7 @@ class _Parser:
             self._next()
             words = tuple(self._words())
         self._separator()
-        return For(head.text, words, self._loop(), asks)
+        return For(head.text, words, self._loop())
 
     def _counting(self) -> Node:
         head = self._next()

@@ -159,7 +159,7 @@ class Session:
             shell.status = 0
         except ShellError as error:
             await shell.complain(error.text)
-            shell.status = error.status
+            shell.status = shell.status_of(error)
         finally:
             self.running = None
             shell.depth = shell.unchecked = shell.loops = shell.calls = 0

@@ -6,6 +6,8 @@ from kubesim.shell.errors import POSIX
 
 NAMES: dict[int, str] = dict(enumerate(POSIX["signals"].split(), 1))
 NUMBERS = {name: number for number, name in NAMES.items()}
+LISTING = "".join(f"{value:2}) SIG{name}\n" for value, name in NAMES.items())
+"""What ``kill -l`` shows."""
 HARMLESS = frozenset({"CHLD", "CONT", "URG", "WINCH"})
 STOPPING = frozenset({"STOP", "TSTP", "TTIN", "TTOU"})
 DEATHS: dict[str, str] = POSIX["deaths"]

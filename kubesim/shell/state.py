@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from getopt import GetoptError, getopt
 
 from kubesim.shell.nodes import Node
 
@@ -25,13 +26,30 @@ NAMED_ONLY = {"pipefail", "vi", "emacs", "ignoreeof", "posix", "nolog", "interac
 
 
 class ShellError(Exception):
-    """A message that ends the command, or a script: ``status`` is what the shell exits with if it does."""
+    """A message that ends the command, or a script: ``status`` is what the shell exits with if it does.
 
-    def __init__(self, text: str, status: int = 2, *, fatal: bool = True) -> None:
+    None: 1 in bash, 2 in the others.
+    """
+
+    def __init__(self, text: str, status: int | None = None, *, fatal: bool = True) -> None:
         super().__init__(text)
         self.text = text
         self.status = status
         self.fatal = fatal
+
+
+def options(argv: list[str], letters: str, usage: str) -> tuple[dict[str, str], list[str]]:
+    """Return a builtin's options with their values, and what follows them. ``letters`` are as getopt(3) has them."""
+    try:
+        found, rest = getopt(argv[1:], letters)
+    except GetoptError as error:
+        wrong = "option requires an argument" if "requires" in error.msg else "invalid option"
+        raise ShellError(f"-{error.opt}: {wrong}\n{argv[0]}: usage: {argv[0]} {usage}", 2) from error
+    return {name[1:]: value for name, value in found}, rest
+
+
+class ReadOnly(ShellError):
+    """A variable that is not to be changed."""
 
 
 class OutOfMemory(ShellError):
@@ -135,7 +153,7 @@ class State:
         if variable is None:
             variable = self.variables[name] = Variable(exported="allexport" in self.options)
         elif variable.readonly:
-            raise ShellError(f"{name}\0readonly", 2)
+            raise ReadOnly(f"{name}: readonly variable")
         return variable
 
     def set(self, name: str, value: str, *, index: str | None = None) -> None:
@@ -169,7 +187,7 @@ class State:
         if variable is None:
             return
         if variable.readonly:
-            raise ShellError(f"{name}\0readonly", 2)
+            raise ReadOnly(f"{name}: cannot unset: readonly variable")
         self.charge(-sum(map(len, variable.items().values())))
         del self.variables[name]
 

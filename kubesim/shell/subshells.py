@@ -6,7 +6,6 @@ import re
 from collections.abc import Awaitable
 
 from kubesim.shell import dialects
-from kubesim.shell.compounds import Compounds
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.handles import Bytes, Capture, Handle, Pipe
 from kubesim.shell.jobs import Job, Jobs
@@ -14,9 +13,10 @@ from kubesim.shell.machine import DEFAULT_PATH, Process
 from kubesim.shell.nodes import Node, Pipeline, Redirected, Simple, Subshell
 from kubesim.shell.programs import Program, find
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
+from kubesim.shell.values import Values
 
 
-class Subshells(Compounds):
+class Subshells(Values):
     """The processes of one shell."""
 
     jobs: Jobs

@@ -1,28 +1,35 @@
-"""The part of a shell that programs of others ask for values: parameters, descriptors, traps, messages."""
+"""What a shell has: parameters, descriptors, traps, messages; and what becomes of redirections and assignments."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from kubesim.shell import dialects
+from kubesim.shell import dialects, sockets
+from kubesim.shell.assignments import Assignment, assignment, declares
+from kubesim.shell.errors import FileError
 from kubesim.shell.files import File
-from kubesim.shell.handles import Handle
+from kubesim.shell.handles import Bytes, Handle
 from kubesim.shell.machine import Process
-from kubesim.shell.nodes import Array, Text
-from kubesim.shell.state import ShellError, State, Variable
+from kubesim.shell.nodes import Array, Node, Redirect, Simple, Text, Word
+from kubesim.shell.quoting import quote
+from kubesim.shell.state import ExitShell, OutOfMemory, ShellError, State, Variable
 
 if TYPE_CHECKING:
     from kubesim.shell.builtins import Builtins
     from kubesim.shell.expand import Expander
 
 Saved = list[tuple[int, Handle | None]]
+Result = TypeVar("Result")
 
 
 class Values(ABC):
     """Names, numbers and files of one shell."""
 
     builtins: Builtins
+    expander: Expander
+    woken: Any
 
     def __init__(self, process: Process, dialect: str, name: str, state: State) -> None:
         self.process = process
@@ -42,6 +49,11 @@ class Values(ABC):
         self.command_string = False
         self._random = process.pid * 7919 + 12345
         self.interactive = False
+        self.unchecked = 0  # how many conditions we are inside of: set -e does not count there
+        self.loops = 0
+        self.calls = 0
+        self.substituted = 0
+        self.subshell = False
 
     # messages
 
@@ -88,26 +100,19 @@ class Values(ABC):
         return self._dynamic(name) if name.isupper() else None
 
     def _dynamic(self, name: str) -> str | None:
-        if name == "LINENO":
-            return str(self.line - self.line_offset) if self.dialect != "dash" else None
-        if name == "PPID":
-            return str(self.process.parent)
-        if self.dialect == "dash":
-            return None
-        if name == "RANDOM":
+        machine, bash = self.process.machine, self.dialect == "bash"
+        if name == "RANDOM" and self.dialect != "dash":
             self._random = (self._random * 1103515245 + 12345) % (1 << 31)
             return str(self._random >> 16)
-        if name == "SECONDS" and self.dialect == "bash":
-            return str(int(self.process.machine.now() - self.began))
-        if name == "EPOCHSECONDS":
-            return str(int(self.process.machine.now()))
-        if self.dialect != "bash":
-            return None
-        if name == "FUNCNAME":
-            return self.names[-1] if self.names else None
-        known = {"BASHPID": str(self.process.pid), "UID": str(self.process.view.uid)}
-        known |= {"EUID": known["UID"], "BASH_SUBSHELL": "0"}
-        return known.get(name)
+        if name == "FUNCNAME" and bash and self.names:
+            return self.names[-1]
+        known = {"PPID": self.process.parent}
+        known |= {"LINENO": self.line - self.line_offset} if self.dialect != "dash" else {}
+        if bash:
+            known |= {"SECONDS": int(machine.now() - self.began), "EPOCHSECONDS": int(machine.now())}
+            known |= {"BASHPID": self.process.pid, "BASH_SUBSHELL": 0}
+            known |= dict.fromkeys(("UID", "EUID"), self.process.view.uid)
+        return str(known[name]) if name in known else None
 
     def element(self, name: str, index: str) -> str | None:
         """Return an element of an array."""
@@ -125,8 +130,6 @@ class Values(ABC):
         if value < 0:
             raise ShellError(f"{name}[{text}]: bad array subscript", 1)
         return str(value)
-
-    expander: Expander
 
     def number_text(self, name: str, index: str | None) -> str:
         """Return a variable's text for arithmetic."""
@@ -218,8 +221,6 @@ class Values(ABC):
         else:
             self.process.handlers[name] = self._caught
 
-    woken: Any
-
     def _caught(self, name: str) -> None:
         self.pending.append(name)
         self.woken.set()
@@ -241,6 +242,183 @@ class Values(ABC):
     async def eval(self, text: str, where: str = "") -> int:
         """Run text; the interpreter does."""
 
+    @abstractmethod
+    async def execute(self, node: Node, *, final: bool = False) -> int:
+        """Run a command; the interpreter does."""
+
     def declare(self, name: str) -> Variable:
         """Return a variable to be given attributes."""
         return self.state.variables.setdefault(name, Variable())
+
+    # what goes wrong
+
+    async def _guarded(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """Await an expansion; its errors end the shell, or the command of an interactive one."""
+        try:
+            return await work
+        except ShellError as error:
+            await self.fault(error)
+
+    async def fault(self, error: ShellError) -> NoReturn:
+        """Print an expansion's error and leave."""
+        if isinstance(error, OutOfMemory):
+            await self.process.outgrow()
+        await self.complain(error.text)
+        self.status = self.status_of(error)
+        raise ExitShell(self.status)
+
+    def status_of(self, error: ShellError) -> int:
+        """Return the status with which a command or script ends that an error has ended."""
+        return (1 if self.dialect == "bash" else 2) if error.status is None else error.status
+
+    async def checked(self, status: int) -> int:
+        """Leave if ``set -e`` wants that for this status."""
+        self.status = status
+        if status and not self.unchecked:
+            if "ERR" in self.state.traps and self.dialect == "bash":
+                await self.run_trap("ERR")
+            if "errexit" in self.state.options:
+                raise ExitShell(status)
+        return status
+
+    # redirections
+
+    async def redirect(self, redirects: tuple[Redirect, ...], saved: Saved) -> bool:
+        """Open what redirections name in place of this process's descriptors; False after a message."""
+        for each in redirects:
+            try:
+                await self._open(each, saved)
+            except FileError as error:
+                creating = each.op.startswith((">", "&>"))
+                await self.complain(dialects.cannot_open(self.dialect, error, creating=creating))
+                return False
+            except ShellError as error:
+                await self.fault(error)
+        return True
+
+    async def _open(self, each: Redirect, saved: Saved) -> None:
+        op = each.op
+        if op in ("<<", "<<<"):
+            text = await self.expander.value(each.target)
+            data = (text + ("\n" if op == "<<<" else "")).encode("utf-8", "surrogateescape")
+            self.put(0 if each.fd < 0 else each.fd, Bytes(data), saved)
+            return
+        fields = await self.expander.fields((each.target,))
+        name = fields[0] if len(fields) == 1 else await self.expander.value(each.target)
+        if len(fields) != 1 and self.dialect == "bash":
+            raise ShellError(f"{each.source}: ambiguous redirect", 1)
+        fd = each.fd if each.fd >= 0 else int(op.startswith((">", "&")))
+        if op in ("<&", ">&"):
+            self._duplicate(each, fd, name, saved)
+            return
+        mode = {"<": "r", ">>": "a", "&>>": "a", "<>": "+"}.get(op, "w")
+        if mode == "w" and op == ">" and "noclobber" in self.state.options and self.is_file(name):
+            raise FileError("EEXIST", name)
+        socket = (
+            await sockets.opened(self.process, name, self.name, self.complain) if self.dialect == "bash" else None
+        )
+        handle = socket or self.process.open(name, mode)
+        self.put(fd, handle, saved)
+        if op in ("&>", "&>>"):
+            self.put(2, handle, saved)
+
+    def _duplicate(self, each: Redirect, fd: int, name: str, saved: Saved) -> None:
+        if name == "-":
+            self.put(fd, None, saved)
+        elif name.rstrip("-").isdecimal():
+            number = int(name.rstrip("-"))
+            if number not in self.process.fds:
+                raise FileError("EBADF", name)
+            self.put(fd, self.process.fds[number], saved)
+        elif each.fd < 0 and each.op == ">&" and self.dialect == "bash":
+            handle = self.process.open(name, "w")
+            self.put(1, handle, saved)
+            self.put(2, handle, saved)
+        else:
+            bad = name if self.dialect == "bash" else ""
+            raise ShellError(f"{bad}: ambiguous redirect" if bad else "Bad fd number", 2)
+
+    # arguments and assignments
+
+    async def _arguments(self, words: tuple[Word, ...]) -> list[str]:
+        """Expand a command's words; those of declaring builtins are assignments and not split."""
+        if words and len(words) > 1 and declares(words[0]):
+            fixed: list[str] = await self.expander.fields(words[:1])
+            for word in words[1:]:
+                found = assignment(word)
+                if found:
+                    keyed = any(each[:1] == "-" and "A" in each for each in fixed[1:])
+                    fixed.append(await self._declared(found, keyed=keyed))
+                else:
+                    fixed.extend(await self.expander.fields((word,)))
+            return fixed
+        return await self.expander.fields(words)
+
+    async def _declared(self, found: Assignment, *, keyed: bool) -> str:
+        name, index, append, value = found
+        variable = self.state.variables.get(name)
+        keyed = keyed or variable is not None and variable.associative
+        plus = "+" if append else ""
+        if value and isinstance(value[0], Array):
+            items = await self.array_items(value[0], {}, associative=keyed)
+            return f"{name}{plus}=\0" + "\0".join(f"{key}\1{text}" for key, text in items.items())
+        where = f"[{await self.expander.value(index)}]" if index else ""
+        return f"{name}{where}{plus}={await self.expander.value(value)}"
+
+    async def _bare(self, assigns: list[Assignment], node: Simple, saved: Saved) -> int:
+        if not await self.redirect(node.redirects, saved):
+            return 2 if self.dialect == "dash" else 1
+        for each in assigns:
+            await self._guarded(self.assign(each))
+        return self.substituted
+
+    async def assign(self, each: Assignment, *, exported: bool = False) -> str:
+        """Do one assignment; returns the value."""
+        name, index, append, word = each
+        if word and isinstance(word[0], Array):
+            await self._assign_array(name, word[0], append=append)
+            return ""
+        value = await self.expander.value(word)
+        place = self.index(name, await self.expander.value(index)) if index else None
+        variable = self.state.variables.get(name)
+        if append:
+            old = self.element(name, place) if place is not None else self.state.get(name)
+            if variable and variable.integer:
+                value = str(self.expander.arithmetic(f"({old or 0})+({value or 0})"))
+            else:
+                value = (old or "") + value
+        elif variable and variable.integer:
+            value = str(self.expander.arithmetic(value))
+        if "xtrace" in self.state.options and not exported:
+            await self.trace([f"{name}={quote(value) if value else ''}"])
+        self.state.set(name, value, index=place)
+        return value
+
+    async def _assign_array(self, name: str, array: Array, *, append: bool) -> None:
+        variable = self.state.variable(name)
+        start = variable.items() if append else {}
+        items = await self.array_items(array, start, associative=variable.associative)
+        self.state.charge(sum(map(len, items.values())) - sum(map(len, variable.items().values())))
+        self.state.put_items(variable, items)
+
+    async def _temporary_value(self, each: Assignment) -> str:
+        return await self.expander.value(each[3])
+
+    async def _trace_command(self, argv: list[str], assigns: list[Assignment]) -> None:
+        shown = [f"{each[0]}={quote(await self.expander.value(each[3]))}" for each in assigns]
+        if self.dialect == "bash":
+            for text in shown:
+                await self.trace([text])
+            shown = []
+        words = argv if self.dialect == "dash" else [self._traced(word) for word in argv]
+        await self.trace([*shown, *words])
+
+    def _traced(self, word: str) -> str:
+        if word in ("]", "[", "]]") and not (self.dialect == "bash" or word == "["):
+            return word
+        return quote(word, always=not word)
+
+    async def trace(self, words: list[str]) -> None:
+        """Print a line of ``set -x``."""
+        mark = self.state.get("PS4")
+        await self.process.error(f"{'+ ' if mark is None else mark}{' '.join(words)}\n")
