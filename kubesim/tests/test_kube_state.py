@@ -143,7 +143,6 @@ def test_an_object_without_a_status_is_described_all_the_same(kind):
 
 def test_metrics_are_those_of_version_2_17():
     assert all(family(row.name).help for table in tables().values() for row in table.rows)
-    assert all(family(name).help for table in tables().values() for name in table.series)
     assert all(family(name).help for name, _, _ in lines("Pod", POD))
 
 
