@@ -64,30 +64,12 @@ MEASURES: dict[str, Measure] = {
     "load15": lambda m: round(m.node.ledger.at(m.at).loads[2], 2),
     "booted": lambda m: float(int(m.node.ledger.booted)),
     "time": lambda m: m.at,
-    "switches": lambda m: float(int(m.up * 9100 + m.busy * 2300)),
-    "interrupts": lambda m: float(int(m.up * 5200 + m.busy * 900)),
-    "forks": lambda m: float(int(m.up * 3.1)),
     "running": lambda m: float(round(m.node.ledger.at(m.at).loads[0]) + 1),
     "oom": lambda m: _killed(m),
-    "faults": lambda m: float(int(m.up * 11_000 + m.busy * 4100)),
-    "major": lambda m: float(int(m.up * 0.05)),
-    "read": lambda m: float(int(m.up * 31_000 + m.busy * 12_000)),
-    "reads": lambda m: float(int(m.up * 0.9 + m.busy * 0.4)),
-    "read_time": lambda m: round(m.up * 0.0011, 3),
-    "written": lambda m: float(int(m.up * 182_000 + m.busy * 9000)),
-    "writes": lambda m: float(int(m.up * 11.8 + m.busy * 0.7)),
-    "write_time": lambda m: round(m.up * 0.021, 3),
-    "io_time": lambda m: round(m.up * 0.0094, 3),
-    "weighted": lambda m: round(m.up * 0.0221, 3),
     "received": lambda m: float(int(m.network[0])),
     "sent": lambda m: float(int(m.network[1])),
     "received_packets": lambda m: float(int(m.network[0] / PACKET)),
     "sent_packets": lambda m: float(int(m.network[1] / PACKET)),
-    "looped": lambda m: float(int(m.up * 1900)),
-    "retransmitted": lambda m: float(int(m.up * 0.013)),
-    "waiting": lambda m: round(m.up * 0.0019 + m.busy * 0.003, 6),
-    "io_waiting": lambda m: round(m.up * 0.0042, 6),
-    "io_stalled": lambda m: round(m.up * 0.0038, 6),
 }
 Line = tuple[Family, Labels, Measure]
 
@@ -181,7 +163,7 @@ def _lines(node: Node, wanted: str) -> Iterator[Line]:
         if value in ROWS:
             yield from (line for line in ROWS[value](node, name, help_) if wanted in ("", line[0].name))
         else:
-            measure = MEASURES[value] if isinstance(value, str) else _fixed(float(value))
+            measure = MEASURES[value] if isinstance(value, str) else _figure(value)
             for found in _each(labels[0] if labels else {}):
                 yield Family(name, kind, help_), found, measure
 
@@ -193,9 +175,14 @@ def _each(labels: Mapping[str, Any]) -> Iterator[Labels]:
         yield {**labels, name: value} if name else labels
 
 
-@cache
-def _fixed(value: float) -> Measure:
-    return lambda m: value
+def _figure(value: float | Mapping[str, float]) -> Measure:
+    """Return the measure of a number, or of one that grows with the node's time and its work."""
+    if not isinstance(value, dict):
+        return lambda m: float(value)  # type: ignore[arg-type]
+    up, busy, digits = value["up"], value.get("busy", 0), value.get("digits")
+    if digits is None:
+        return lambda m: float(int(m.up * up + m.busy * busy))
+    return lambda m: round(m.up * up + m.busy * busy, int(digits))
 
 
 class NodeExporter:
