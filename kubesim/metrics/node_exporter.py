@@ -160,7 +160,7 @@ def _lines(node: Node, wanted: str) -> Iterator[Line]:
     for name, kind, help_, value, *labels in _table():
         if wanted and wanted != name and not (value == "memory*" and wanted.startswith(name)):
             continue
-        if value in ROWS:
+        if isinstance(value, str) and value in ROWS:
             yield from (line for line in ROWS[value](node, name, help_) if wanted in ("", line[0].name))
         else:
             measure = MEASURES[value] if isinstance(value, str) else _figure(value)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from kubesim.metrics.promql.sums import ascending, least, mean, most, total, variance
-from kubesim.metrics.promql.values import LABEL, QueryError, Sample, Vector, key, key_without, number, quoted
+from kubesim.metrics.promql.values import QueryError, Sample, Vector, key, key_without, number
 
 Group = tuple[tuple[str, str], ...]
 
@@ -37,13 +37,8 @@ def quantile(share: float, values: list[float]) -> float:
     return ordered[low] * (1 - (rank - low)) + ordered[high] * (rank - low)
 
 
-def aggregate(
-    op: str, vector: Vector, labels: tuple[str, ...], *, without: bool, parameter: float | str | None
-) -> Vector:
+def aggregate(op: str, vector: Vector, labels: tuple[str, ...], *, without: bool, parameter: float | None) -> Vector:
     """Return the aggregation of a vector. Raises QueryError for one that is not known, or without its parameter."""
-    if op == "count_values":
-        vector, labels = _counted(vector, labels, str(parameter), without=without)
-        op = "count"
     groups: dict[Group, Vector] = {}
     for sample in vector:
         group = key_without(sample.labels, labels) if without else key(sample.labels, labels)
@@ -53,7 +48,7 @@ def aggregate(
     return [Sample(dict(group), _one(op, [s.value for s in found], parameter)) for group, found in groups.items()]
 
 
-def _one(op: str, values: list[float], parameter: float | str | None) -> float:
+def _one(op: str, values: list[float], parameter: float | None) -> float:
     if op == "quantile":
         return quantile(float(parameter or 0), values)
     if op not in SIMPLE:
@@ -61,27 +56,15 @@ def _one(op: str, values: list[float], parameter: float | str | None) -> float:
     return SIMPLE[op](values)
 
 
-def _picked(op: str, vector: Vector, parameter: float | str | None) -> Vector:
+def _picked(op: str, vector: Vector, parameter: float | None) -> Vector:
     count = counted(parameter)
     sign = -1 if op == "topk" else 1
     ordered = sorted(vector, key=lambda s: (math.isnan(s.value), sign * s.value if not math.isnan(s.value) else 0.0))
     return ordered[: max(count, 0)]
 
 
-def counted(parameter: float | str | None) -> int:
+def counted(parameter: float | None) -> int:
     """Return how many elements are to be picked. Raises QueryError for what is no whole number of a machine."""
-    if not isinstance(parameter, float) or not -(2.0**63) <= parameter < 2.0**63:
-        raise QueryError("execution", f"Scalar value {_short(parameter)} overflows int64")
+    if parameter is None or not -(2.0**63) <= parameter < 2.0**63:
+        raise QueryError("execution", f"Scalar value {number(parameter or math.nan)} overflows int64")
     return int(parameter)
-
-
-def _short(value: float | str | None) -> str:
-    return number(value) if isinstance(value, float) else str(value)
-
-
-def _counted(vector: Vector, labels: tuple[str, ...], label: str, *, without: bool) -> tuple[Vector, tuple[str, ...]]:
-    """Return what to count for ``count_values``, and by which labels: each sample with its value as a label."""
-    if not LABEL.fullmatch(label):
-        raise QueryError("execution", f"invalid label name {quoted(label)}")
-    named = [Sample({**sample.labels, label: number(sample.value)}, 1.0) for sample in vector]
-    return named, labels if without else (*labels, label)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import promql_parser as ast
@@ -43,15 +43,6 @@ _TOO_MANY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Where an expression is evaluated: the time, and the bounds of the whole query (for ``@ start()``)."""
-
-    at: float
-    start: float
-    end: float
-
-
 def parse(query: str) -> Any:
     """Return the syntax tree. Raises QueryError (bad_data) with the parser's words, which know no places."""
     if len(query) > LONGEST or len(_OPERATORS.findall(query)) > MOST_OPERATORS:
@@ -64,7 +55,7 @@ def parse(query: str) -> Any:
 
 def instant(source: Source, query: str, at: float) -> Value:
     """Return the value of a query at a moment. Raises QueryError."""
-    return _Evaluation(source).value(parse(query), Moment(at, at, at), 0)
+    return _Evaluation(source).value(parse(query), at, 0)
 
 
 def ranged(source: Source, query: str, start: float, end: float, step: float) -> Matrix:
@@ -81,7 +72,7 @@ def ranged(source: Source, query: str, start: float, end: float, step: float) ->
         raise QueryError("bad_data", f'invalid parameter "query": {text}')
     found: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
     for at in _steps(start, end, step):
-        value = evaluation.value(tree, Moment(at, start, end), 0)
+        value = evaluation.value(tree, at, 0)
         for sample in _as_vector(value):
             found.setdefault(tuple(sorted(sample.labels.items())), []).append((at, sample.value))
     return [Window(dict(labels), points, start, end) for labels, points in found.items()]
@@ -111,20 +102,20 @@ class _Evaluation:
         self._source = source
         self._loaded = 0
 
-    def value(self, node: Any, moment: Moment, depth: int) -> Value:
+    def value(self, node: Any, at: float, depth: int) -> Value:
         if depth > DEEPEST:
             raise QueryError("bad_data", "the expression is nested too deeply")
         evaluate = _NODES.get(type(node))
         if evaluate is None:
             raise QueryError("bad_data", f"{type(node).__name__} is not supported here")
-        return evaluate(self, node, moment, depth + 1)
+        return evaluate(self, node, at, depth + 1)
 
-    def vector(self, node: Any, moment: Moment, depth: int) -> Vector:
-        value = self.value(node, moment, depth)
+    def vector(self, node: Any, at: float, depth: int) -> Vector:
+        value = self.value(node, at, depth)
         return [Sample({}, value)] if isinstance(value, float) else value  # type: ignore[return-value]
 
-    def scalar(self, node: Any, moment: Moment, depth: int) -> float:
-        value = self.value(node, moment, depth)
+    def scalar(self, node: Any, at: float, depth: int) -> float:
+        value = self.value(node, at, depth)
         if not isinstance(value, float):
             raise QueryError("bad_data", "expected a scalar")
         return value
@@ -134,15 +125,22 @@ class _Evaluation:
             raise QueryError("bad_data", "expected a string")
         return str(node.val)
 
-    def matrix(self, node: Any, moment: Moment, depth: int) -> Matrix:
+    def argument(self, kind: str, node: Any, at: float, depth: int) -> Any:
+        """Return what a function is given of a kind (see ``_CALLS``)."""
+        if kind == "t":
+            return self.text(node)
+        value = {"v": self.vector, "m": self.matrix, "s": self.scalar}[kind.lower()](node, at, depth)
+        return (node, value) if kind.isupper() else value
+
+    def matrix(self, node: Any, at: float, depth: int) -> Matrix:
         if isinstance(node, ast.ParenExpr):
-            return self.matrix(node.expr, moment, depth + 1)
+            return self.matrix(node.expr, at, depth + 1)
         if isinstance(node, ast.SubqueryExpr):
-            return self._subquery(node, moment, depth)
+            return self._subquery(node, at, depth)
         if not isinstance(node, ast.MatrixSelector):
             raise QueryError("bad_data", "expected a range vector")
         selector = node.vector_selector
-        end = _shifted(selector, moment)
+        end = _shifted(selector, at)
         start = end - node.range.total_seconds()
         found = [
             Window(series.labels, series.points(start, end), start, end)
@@ -151,8 +149,8 @@ class _Evaluation:
         self._count(sum(len(window.points) for window in found))
         return [window for window in found if window.points]
 
-    def select(self, node: Any, moment: Moment, depth: int) -> Vector:
-        at = _shifted(node, moment)
+    def select(self, node: Any, at: float, depth: int) -> Vector:
+        at = _shifted(node, at)
         found: Vector = []
         for series in self._source.select(matches(node), at - LOOKBACK_S, at):
             point = series.last(at, LOOKBACK_S)
@@ -161,17 +159,17 @@ class _Evaluation:
         self._count(len(found))
         return found
 
-    def _subquery(self, node: Any, moment: Moment, depth: int) -> Matrix:
-        end = _shifted(node, moment)
+    def _subquery(self, node: Any, at: float, depth: int) -> Matrix:
+        end = _shifted(node, at)
         start = end - node.range.total_seconds()
         step = node.step.total_seconds() if node.step else SUBQUERY_STEP_S
         if step <= 0 or (end - start) / step > MOST_POINTS:
             raise QueryError("bad_data", _TOO_MANY)
         found: dict[tuple[tuple[str, str], ...], list[tuple[float, float]]] = {}
         first = math.floor(start / step) * step + step
-        for at in _steps(first, end, step) if first <= end else ():
-            for sample in self.vector(node.expr, replace(moment, at=at), depth):
-                found.setdefault(tuple(sorted(sample.labels.items())), []).append((at, sample.value))
+        for moment in _steps(first, end, step) if first <= end else ():
+            for sample in self.vector(node.expr, moment, depth):
+                found.setdefault(tuple(sorted(sample.labels.items())), []).append((moment, sample.value))
         return [Window(dict(labels), points, start, end) for labels, points in found.items()]
 
     def _count(self, samples: int) -> None:
@@ -182,31 +180,10 @@ class _Evaluation:
             )
 
 
-def _shifted(node: Any, moment: Moment) -> float:
-    at = moment.at
+def _shifted(node: Any, at: float) -> float:
     if node.at is not None:
-        if node.at.type == ast.AtModifierType.Start:
-            at = moment.start
-        elif node.at.type == ast.AtModifierType.End:
-            at = moment.end
-        else:
-            at = _given(node)
+        raise QueryError("bad_data", 'invalid parameter "query": the @ modifier is not supported here')
     return at - (node.offset.total_seconds() if node.offset else 0.0)
-
-
-_AT = re.compile(r"@ (\d+\.\d+)")
-LATEST_S = 2**63 / 1000
-"""The last moment that Prometheus can count to."""
-
-
-def _given(node: Any) -> float:
-    """Return the time of an ``@``, from the text: the parser panics where it has to give one before 1970."""
-    found = float(_AT.findall(node.prettify())[-1])
-    if found > LATEST_S:
-        raise QueryError(
-            "bad_data", 'invalid parameter "query": 1:1: parse error: timestamp out of bounds for @ modifier'
-        )
-    return found
 
 
 _OPS = {"Equal": "=", "NotEqual": "!=", "Re": "=~", "NotRe": "!~"}
@@ -220,9 +197,9 @@ def matches(node: Any) -> list[Match]:
     return [Match(NAME, "=", node.name), *found] if node.name else found
 
 
-def _binary(run: _Evaluation, node: Any, moment: Moment, depth: int) -> Value:
+def _binary(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
     op, matching = str(node.op), _matching(node.modifier)
-    left, right = run.value(node.lhs, moment, depth), run.value(node.rhs, moment, depth)
+    left, right = run.value(node.lhs, at, depth), run.value(node.rhs, at, depth)
     if isinstance(left, float) and isinstance(right, float):
         return scalars(op, left, right)
     if isinstance(right, float):
@@ -248,39 +225,34 @@ def _matching(modifier: Any) -> Matching:
     )
 
 
-def _aggregate(run: _Evaluation, node: Any, moment: Moment, depth: int) -> Value:
+def _aggregate(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
     op = str(node.op)
-    parameter: float | str | None = None
-    if node.param is not None:
-        parameter = run.text(node.param) if op == "count_values" else run.scalar(node.param, moment, depth)
+    if op == "count_values":
+        raise QueryError("bad_data", "the aggregation count_values is not supported here")
+    parameter = run.scalar(node.param, at, depth) if node.param is not None else None
     labels = tuple(node.modifier.labels) if node.modifier else ()
     without = node.modifier is not None and node.modifier.type == ast.AggModifierType.Without
-    return aggregate(op, run.vector(node.expr, moment, depth), labels, without=without, parameter=parameter)
+    return aggregate(op, run.vector(node.expr, at, depth), labels, without=without, parameter=parameter)
 
 
-def _negated(run: _Evaluation, node: Any, moment: Moment, depth: int) -> Value:
-    value = run.value(node.expr, moment, depth)
+def _negated(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
+    value = run.value(node.expr, at, depth)
     if isinstance(value, float):
         return -value
     return [sample.bare(-sample.value) for sample in value]  # type: ignore[union-attr]
 
 
-Call = Callable[[_Evaluation, Sequence[Any], Moment, int], Value]
-
-
-def _call(run: _Evaluation, node: Any, moment: Moment, depth: int) -> Value:
+def _call(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
     name, arguments = node.func.name, node.args
     if name in over_time.RATES or name in over_time.SUMMARIES:
-        return _windows(run, name, arguments, moment, depth)
+        return _each_window(run.matrix(arguments[0], at, depth), partial(over_time.over_time, name), name)
     if name in functions.MATH:
-        return functions.mapped(name, run.vector(arguments[0], moment, depth))
-    if name in functions.CALENDAR:
-        now = [Sample({}, moment.at)]
-        return functions.calendar(name, run.vector(arguments[0], moment, depth) if arguments else now)
-    call = _CALLS.get(name)
-    if call is None:
+        return functions.mapped(name, run.vector(arguments[0], at, depth))
+    if name not in _CALLS:
         raise QueryError("bad_data", f'invalid parameter "query": the function {name} is not supported here')
-    return _distinct(call(run, arguments, moment, depth))
+    wanted, call = _CALLS[name]
+    given = [run.argument(kind, each, at, depth) for kind, each in zip(wanted, arguments, strict=False)]
+    return _distinct(call(*given, **({"at": at} if name in _TIMED else {})))
 
 
 def _distinct(value: Value) -> Value:
@@ -290,25 +262,15 @@ def _distinct(value: Value) -> Value:
     return value
 
 
-def _windows(run: _Evaluation, name: str, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    keeps = name in over_time.KEEPS_NAME
-    found = [(w, over_time.over_time(name, w)) for w in run.matrix(arguments[0], moment, depth)]
-    return [
-        Sample(window.labels, value) if keeps else Sample(window.labels, 0).bare(value)
-        for window, value in found
-        if value is not None
-    ]
+def _each_window(matrix: Matrix, of: Callable[[Window], float | None], name: str = "") -> Vector:
+    found = [(window, of(window)) for window in matrix]
+    samples = [Sample(window.labels, value) for window, value in found if value is not None]
+    return samples if name in over_time.KEEPS_NAME else [sample.bare(sample.value) for sample in samples]
 
 
-def _each_window(
-    run: _Evaluation, node: Any, moment: Moment, depth: int, of: Callable[[Window], float | None]
-) -> Vector:
-    found = [(window, of(window)) for window in run.matrix(node, moment, depth)]
-    return [Sample(window.labels, 0).bare(value) for window, value in found if value is not None]
-
-
-def _absent(vector: Vector | Matrix, node: Any) -> Vector:
-    if vector:
+def _absent(found: tuple[Any, Vector | Matrix]) -> Vector:
+    node, elements = found
+    if elements:
         return []
     node = _bare(node)
     selector = getattr(node, "vector_selector", node)
@@ -325,92 +287,48 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _scalar(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> float:
-    vector = run.vector(arguments[0], moment, depth)
-    return vector[0].value if len(vector) == 1 else math.nan
+def _timestamps(found: tuple[Any, Vector], at: float) -> Vector:
+    stored = isinstance(_bare(found[0]), ast.VectorSelector)
+    return [sample.bare(sample.at if stored else at) for sample in found[1]]
 
 
-def _vector(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    return [Sample({}, run.scalar(arguments[0], moment, depth))]
+def _predicted(matrix: Matrix, ahead: float, at: float) -> Vector:
+    return _each_window(matrix, lambda window: over_time.predict_linear(window, at, ahead))
 
 
-def _timestamps(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    stored = isinstance(_bare(arguments[0]), ast.VectorSelector)
-    vector = run.vector(arguments[0], moment, depth)
-    return [sample.bare(sample.at if stored else moment.at) for sample in vector]
+def _quantiles(share: float, matrix: Matrix) -> Vector:
+    return _each_window(matrix, lambda window: over_time.quantile_over_time(share, window))
 
 
-def _clamp(low: int, high: int) -> Call:
-    """Return the clamp whose bounds are the arguments of these numbers (0: no bound on that side)."""
-
-    def call(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-        bounds = (
-            run.scalar(arguments[low], moment, depth) if low else -math.inf,
-            run.scalar(arguments[high], moment, depth) if high else math.inf,
-        )
-        return functions.clamp(run.vector(arguments[0], moment, depth), *bounds)
-
-    return call
-
-
-def _round(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    nearest = run.scalar(arguments[1], moment, depth) if len(arguments) > 1 else 1.0
-    return functions.rounded(run.vector(arguments[0], moment, depth), nearest)
-
-
-def _replace(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    target, replacement, source, pattern = (run.text(node) for node in arguments[1:])
-    return functions.label_replace(run.vector(arguments[0], moment, depth), target, replacement, source, pattern)
-
-
-def _join(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    target, separator, *sources = (run.text(node) for node in arguments[1:])
-    return functions.label_join(run.vector(arguments[0], moment, depth), target, separator, sources)
-
-
-def _predict(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    ahead = run.scalar(arguments[1], moment, depth)
-    return _each_window(
-        run, arguments[0], moment, depth, lambda window: over_time.predict_linear(window, moment.at, ahead)
-    )
-
-
-def _quantile(run: _Evaluation, arguments: Sequence[Any], moment: Moment, depth: int) -> Vector:
-    share = run.scalar(arguments[0], moment, depth)
-    return _each_window(run, arguments[1], moment, depth, lambda window: over_time.quantile_over_time(share, window))
-
-
-_CALLS: dict[str, Call] = {
-    "time": lambda run, arguments, moment, depth: moment.at,
-    "scalar": _scalar,
-    "vector": _vector,
-    "timestamp": _timestamps,
-    "absent": lambda run, args, moment, depth: _absent(run.vector(args[0], moment, depth), args[0]),
-    "absent_over_time": lambda run, args, moment, depth: _absent(run.matrix(args[0], moment, depth), args[0]),
-    "clamp": _clamp(1, 2),
-    "clamp_min": _clamp(1, 0),
-    "clamp_max": _clamp(0, 1),
-    "round": _round,
-    "sort": lambda run, args, moment, depth: functions.ordered(run.vector(args[0], moment, depth), descending=False),
-    "sort_desc": lambda run, args, moment, depth: functions.ordered(
-        run.vector(args[0], moment, depth), descending=True
-    ),
-    "label_replace": _replace,
-    "label_join": _join,
-    "deriv": lambda run, args, moment, depth: _each_window(run, args[0], moment, depth, over_time.deriv),
-    "predict_linear": _predict,
-    "quantile_over_time": _quantile,
-    "histogram_quantile": lambda run, args, moment, depth: functions.histogram_quantile(
-        run.scalar(args[0], moment, depth), run.vector(args[1], moment, depth)
-    ),
+_TIMED = frozenset({"time", "timestamp", "predict_linear"})
+"""Functions that are told the moment for which they are asked."""
+_CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
+    "time": ("", lambda at: at),
+    "scalar": ("v", lambda vector: vector[0].value if len(vector) == 1 else math.nan),
+    "vector": ("s", lambda value: [Sample({}, value)]),
+    "timestamp": ("V", _timestamps),
+    "absent": ("V", _absent),
+    "absent_over_time": ("M", _absent),
+    "clamp": ("vss", functions.clamp),
+    "clamp_min": ("vs", lambda vector, low: functions.clamp(vector, low, math.inf)),
+    "clamp_max": ("vs", lambda vector, high: functions.clamp(vector, -math.inf, high)),
+    "round": ("vs", functions.rounded),
+    "sort": ("v", functions.ordered),
+    "sort_desc": ("v", partial(functions.ordered, descending=True)),
+    "label_replace": ("vtttt", functions.label_replace),
+    "deriv": ("m", lambda matrix: _each_window(matrix, over_time.deriv)),
+    "predict_linear": ("ms", _predicted),
+    "quantile_over_time": ("sm", _quantiles),
+    "histogram_quantile": ("sv", functions.histogram_quantile),
 }
-_NODES: dict[type, Callable[[_Evaluation, Any, Moment, int], Value]] = {
-    ast.NumberLiteral: lambda run, node, moment, depth: float(node.val),
-    ast.StringLiteral: lambda run, node, moment, depth: str(node.val),
-    ast.ParenExpr: lambda run, node, moment, depth: run.value(node.expr, moment, depth),
-    ast.VectorSelector: lambda run, node, moment, depth: run.select(node, moment, depth),
-    ast.MatrixSelector: lambda run, node, moment, depth: run.matrix(node, moment, depth),
-    ast.SubqueryExpr: lambda run, node, moment, depth: run.matrix(node, moment, depth),
+"""What each function is given (vector, matrix, scalar, text; V, M: with the expression itself), and the function."""
+_NODES: dict[type, Callable[[_Evaluation, Any, float, int], Value]] = {
+    ast.NumberLiteral: lambda run, node, at, depth: float(node.val),
+    ast.StringLiteral: lambda run, node, at, depth: str(node.val),
+    ast.ParenExpr: lambda run, node, at, depth: run.value(node.expr, at, depth),
+    ast.VectorSelector: lambda run, node, at, depth: run.select(node, at, depth),
+    ast.MatrixSelector: lambda run, node, at, depth: run.matrix(node, at, depth),
+    ast.SubqueryExpr: lambda run, node, at, depth: run.matrix(node, at, depth),
     ast.BinaryExpr: _binary,
     ast.AggregateExpr: _aggregate,
     ast.UnaryExpr: _negated,

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from calendar import monthrange
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import re2
@@ -13,69 +11,25 @@ import re2
 from kubesim.metrics.promql.values import LABEL, NAME, QueryError, Sample, Vector, compiled
 
 
-def _guarded(function: Callable[[float], float]) -> Callable[[float], float]:
-    def call(value: float) -> float:
-        try:
-            return function(value)
-        except (ValueError, OverflowError):
-            return math.nan if not (value == 0 and function in (math.log, math.log2, math.log10)) else -math.inf
-
-    return call
-
-
-def _exp(value: float) -> float:
-    try:
-        return math.exp(value)
-    except OverflowError:
-        return math.inf
-
-
 def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda value: float(function(value)) if math.isfinite(value) else value
 
 
-def _sign(value: float) -> float:
-    return value if math.isnan(value) or value == 0 else math.copysign(1, value)
+def _root(value: float) -> float:
+    return math.sqrt(value) if value >= 0 else math.nan
 
 
 MATH: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "ceil": _whole(math.ceil),
     "floor": _whole(math.floor),
-    "exp": _exp,
-    "ln": _guarded(math.log),
-    "log2": _guarded(math.log2),
-    "log10": _guarded(math.log10),
-    "sqrt": _guarded(math.sqrt),
-    "sgn": _sign,
-}
-CALENDAR: dict[str, Callable[[datetime], int]] = {
-    "minute": lambda at: at.minute,
-    "hour": lambda at: at.hour,
-    "day_of_week": lambda at: at.isoweekday() % 7,
-    "day_of_month": lambda at: at.day,
-    "day_of_year": lambda at: at.timetuple().tm_yday,
-    "month": lambda at: at.month,
-    "year": lambda at: at.year,
-    "days_in_month": lambda at: monthrange(at.year, at.month)[1],
+    "sqrt": _root,
 }
 
 
 def mapped(name: str, vector: Vector) -> Vector:
     """Return a function of one number over a vector."""
     return [sample.bare(MATH[name](sample.value)) for sample in vector]
-
-
-def calendar(name: str, vector: Vector) -> Vector:
-    """Return a part of the date that each value is, in UTC; no number for what is no date of the years 1 to 9999."""
-    return [sample.bare(_of_date(name, sample.value)) for sample in vector]
-
-
-def _of_date(name: str, seconds: float) -> float:
-    try:
-        return float(CALENDAR[name](datetime.fromtimestamp(math.trunc(seconds), UTC)))
-    except (ValueError, OverflowError, OSError):
-        return math.nan
 
 
 def clamp(vector: Vector, low: float, high: float) -> Vector:
@@ -95,7 +49,7 @@ def _higher(one: float, other: float) -> float:
     return -_lower(-one, -other)
 
 
-def rounded(vector: Vector, nearest: float) -> Vector:
+def rounded(vector: Vector, nearest: float = 1.0) -> Vector:
     """Return values rounded to the nearest multiple, halves up."""
     inverse = 1 / nearest if nearest else math.copysign(math.inf, nearest)
     return [sample.bare(_rounded(sample.value, inverse)) for sample in vector]
@@ -108,7 +62,7 @@ def _rounded(value: float, inverse: float) -> float:
     return math.floor(scaled) / inverse
 
 
-def ordered(vector: Vector, *, descending: bool) -> Vector:
+def ordered(vector: Vector, *, descending: bool = False) -> Vector:
     """Return a vector by value, not-a-numbers last."""
     sign = -1 if descending else 1
     return sorted(vector, key=lambda s: (math.isnan(s.value), 0.0 if math.isnan(s.value) else sign * s.value))
@@ -144,17 +98,6 @@ def _group(match: Any, name: str) -> str:
         return match.group(int(name) if name.isdecimal() else name) or ""
     except (IndexError, KeyError):
         return ""
-
-
-def label_join(vector: Vector, target: str, separator: str, sources: list[str]) -> Vector:
-    """Set a label to others joined. Raises QueryError for a label without a name."""
-    for name, kind in ((target, "destination"), *((source, "source") for source in sources)):
-        if not LABEL.fullmatch(name):
-            raise QueryError("execution", f"invalid {kind} label name in label_join(): {name}")
-    return [
-        Sample(_with(s.labels, target, separator.join(s.labels.get(name, "") for name in sources)), s.value, s.at)
-        for s in vector
-    ]
 
 
 def _with(labels: object, name: str, value: str) -> dict[str, str]:

@@ -21,9 +21,9 @@ LEFT_OUT = (
     "and existsOne, and what an expression may cost is counted roughly. Of options for Windows, iSCSI and flexible "
     "volumes, drivers of volumes and runtime classes only the types of most fields are checked, and the ranges of a "
     "ServiceCIDR may change. Annotations of pods choose no profiles of AppArmor and seccomp, but may not ask for "
-    "none. Prometheus has no functions of angles, and neither formats queries nor tells of exemplars, "
-    "Alertmanagers, the metadata of targets and how far its log was replayed. Nobody is warned of ports that "
-    "several containers declare."
+    "none. Prometheus has no functions of angles, logarithms and dates, no @ modifier, no label_join and "
+    "count_values, and neither formats queries nor tells of exemplars, Alertmanagers, the metadata of targets and "
+    "how far its log was replayed. Nobody is warned of ports that several containers declare."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
