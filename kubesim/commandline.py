@@ -14,134 +14,49 @@ from datetime import UTC, datetime
 from importlib import import_module
 from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any
 
-from kubesim import clusterfile, listener
+from kubesim import clusterfile, data, listener
 from kubesim.changelog import ChangeLogError
 from kubesim.clock import Clock
 from kubesim.cluster import PARTS, ClusterSpec
+from kubesim.errors import Obj
 from kubesim.gpu.nodes import PRODUCTS
 from kubesim.hosting import run_host
 from kubesim.kubeconfig import KubeconfigError
 from kubesim.located import FileError
 from kubesim.manual import Manual
-from kubesim.outside import LOOPBACK, Network
+from kubesim.outside import Network
 from kubesim.pki import PkiError
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 from kubesim.serve import Address, ServeError, run_single
 
 REFUSALS = (ServeError, PkiError, ChangeLogError, KubeconfigError, FileError)
-Commands: TypeAlias = "argparse._SubParsersAction[Manual]"
 
 
 def parser() -> Manual:
     """Return the command line's grammar."""
     main = Manual(prog="python -m kubesim", page="kubesim")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Manual)
-    _add_serve(commands)
-    _add_host(commands)
-    _add_nodes(commands)
-    _add_recordings(commands)
+    for name, groups in data.read(Path(__file__).with_name("options.yaml")).items():
+        command = commands.add_parser(name, page=name)
+        for options in groups:
+            if "exclusive" in options:
+                _add(command.add_mutually_exclusive_group(required=True), options["exclusive"])
+            else:
+                _add(command, options)
     return main
 
 
-def _add_serve(commands: Commands) -> None:
-    """Add the command ``serve``."""
-    serve = commands.add_parser("serve", page="serve")
-    add = serve.add_argument
-    add("--kubeconfig", type=Path, required=True, metavar="FILE", help="file for the administrator's kubeconfig")
-    name = _word(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", "up to 63 letters, digits, dots and hyphens")
-    add("--name", type=name, default="ml-prod", help="the cluster's name (default: %(default)s)")
-    add("--nodes", type=_count(MAX_NODES), metavar="N", help="number of nodes (default: 3)")
-    add("--gpus", type=_count(MAX_GPUS), metavar="N", help="GPUs of every node (default: 8)")
-    add("--product", choices=sorted(PRODUCTS), help="GPU product (default: H100)")
-    add("--cluster-file", type=Path, metavar="YAML", help="nodes, namespaces and manifests of a fresh cluster")
-    add(
-        "--addon",
-        choices=clusterfile.known_addons(),
-        action="append",
-        default=[],
-        metavar="NAME",
-        help=f"what a fresh cluster brings, once for each of: {', '.join(clusterfile.known_addons())}",
-    )
-    _add_address(serve)
-    add("--data", type=Path, metavar="DIR", help="folder to keep the cluster in (default: nothing is kept)")
-    add("--history", action="store_true", help="keep also all that the cluster was, for replay and fork")
-    add(
-        "--kubelets",
-        type=_networks,
-        default=LOOPBACK,
-        metavar="NETWORK,...",
-        help="networks in which nodes that join may be; none: nowhere (default: this machine's loopback)",
-    )
-    add("--speed", type=_speed, default=1.0, metavar="FACTOR", help="how fast its time passes (default: 1)")
-    add(
-        "--without",
-        type=_parts,
-        default=frozenset(),
-        metavar="PART,...",
-        help=f"parts to leave out, because other programs run in their place: {', '.join(PARTS)} (default: none)",
-    )
-
-
-def _add_host(commands: Commands) -> None:
-    """Add the command ``host``."""
-    host = commands.add_parser("host", page="host")
-    _add_address(host)
-    folder = "folder for the authority, the control token and all clusters"
-    host.add_argument("--data", type=Path, required=True, metavar="DIR", help=folder)
-    host.add_argument("--history", action="store_true", help="keep of new clusters also all that they were")
-
-
-def _add_nodes(commands: Commands) -> None:
-    """Add the command ``nodes``."""
-    nodes = commands.add_parser("nodes", page="nodes")
-    way = nodes.add_mutually_exclusive_group(required=True)
-    way.add_argument("--kubeconfig", type=Path, metavar="FILE", help="kubeconfig of the cluster to join")
-    way.add_argument("--in-cluster", action="store_true", help="join the cluster of the pod that this runs in")
-    add = nodes.add_argument
-    word = _word(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", "up to 32 lower-case letters, digits and inner hyphens")
-    add("--context", default="", metavar="NAME", help="context of the kubeconfig (default: its current one)")
-    add(
-        "--group",
-        type=word,
-        default="simulated",
-        metavar="NAME",
-        help="what the nodes belong to (default: %(default)s)",
-    )
-    add("--nodes", type=_count(MAX_NODES), default=3, metavar="N", help="number of nodes (default: %(default)s)")
-    add("--gpus", type=_count(MAX_GPUS), default=8, metavar="N", help="GPUs of every node (default: %(default)s)")
-    add("--product", choices=sorted(PRODUCTS), default="H100", help="GPU product (default: %(default)s)")
-    add("--profile", choices=PROFILES, default="gke", help="whose nodes they look like (default: %(default)s)")
-    add("--name", type=word, metavar="NAME", help="first part of their names (default: the profile's)")
-    add("--untainted", action="store_true", help="let every pod come, not only those that tolerate the taint")
-    address = "address at which the API server reaches the kubelets (default: ours on the way to it)"
-    add("--address", type=_host, default="", metavar="ADDRESS", help=address)
-    add("--bind", default="", metavar="ADDRESS", help="address to listen on (default: that of --address)")
-    add(
-        "--port",
-        type=_count(65535),
-        default=0,
-        metavar="N",
-        help="port of the first node, the others following (default: free ones)",
-    )
-    add("--remove", action="store_true", help="remove what a killed run of the group has left, and end")
-
-
-def _add_recordings(commands: Commands) -> None:
-    """Add the commands ``history``, ``replay`` and ``fork``."""
-    history, replay, fork = (commands.add_parser(name, page=name) for name in ("history", "replay", "fork"))
-    data = "folder that serve has kept the cluster in"
-    moment = "a moment, such as 2026-01-31T12:00:00Z (default: the last one)"
-    for command in (history, replay, fork):
-        command.add_argument("--data", type=Path, required=True, metavar="DIR", help=data)
-    for command in (replay, fork):
-        command.add_argument("--at", type=_moment, metavar="TIME", help=moment)
-    history.add_argument("--each", action="store_true", help="list every moment with what has changed")
-    file = "file for the administrator's kubeconfig"
-    replay.add_argument("--kubeconfig", type=Path, required=True, metavar="FILE", help=file)
-    _add_address(replay)
-    fork.add_argument("--to", type=Path, required=True, metavar="DIR", help="new folder for the fork")
+def _add(group: argparse._ActionsContainer, options: dict[str, Obj]) -> None:
+    """Add options as ``options.yaml`` describes them."""
+    choices = {"products": sorted(PRODUCTS), "profiles": PROFILES, "addons": clusterfile.known_addons()}
+    listed = {"addons": ", ".join(choices["addons"]), "parts": ", ".join(PARTS)}
+    for option, given in options.items():
+        more = {"help": given["help"].format(**listed)}
+        more |= {"type": TYPES[given["type"]]} if "type" in given else {}
+        more |= {"choices": choices[given["choices"]]} if "choices" in given else {}
+        group.add_argument(option, **{**given, **more})
 
 
 def _moment(text: str) -> datetime:
@@ -170,15 +85,6 @@ def _speed(text: str) -> float:
     if not 0.01 <= found <= 3600:
         raise argparse.ArgumentTypeError(f"give a number from 0.01 to 3600, not {text!r}")
     return found
-
-
-def _add_address(command: argparse.ArgumentParser) -> None:
-    """Add the options that say where a server is reached."""
-    add = command.add_argument
-    add("--bind", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: %(default)s)")
-    add("--port", type=_count(65535), default=0, metavar="N", help="port to listen on (default: a free one)")
-    public = "name or address clients use (default: that of --bind)"
-    add("--public-host", type=_host, default="", metavar="HOST", help=public)
 
 
 def _count(most: int) -> Callable[[str], int]:
@@ -221,6 +127,21 @@ def _host(text: str) -> str:
     elif re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?", text):
         return text
     raise argparse.ArgumentTypeError(f"give a bare host name or address, without https:// or a port, not {text!r}")
+
+
+TYPES: dict[str, Callable[[str], Any]] = {
+    "path": Path,
+    "cluster": _word(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?", "up to 63 letters, digits, dots and hyphens"),
+    "word": _word(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?", "up to 32 lower-case letters, digits and inner hyphens"),
+    "nodes": _count(MAX_NODES),
+    "gpus": _count(MAX_GPUS),
+    "port": _count(65535),
+    "host": _host,
+    "moment": _moment,
+    "networks": _networks,
+    "parts": _parts,
+    "speed": _speed,
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
