@@ -316,15 +316,15 @@ class Cluster:
         return cluster
 
     @staticmethod
-    def forked(state: State, name: str = "", deadline: datetime | None = None, issuer: str = ISSUER) -> State:
+    def forked(state: State) -> State:
         """Return a state as that of another cluster, with secrets of its own: nobody's tokens come along.
 
         Raises ChangeLogError for what is no cluster's.
         """
         with _readable():
             spec = ClusterSpec.load(Saved.read(state).cluster["spec"])
-        spec.name, spec.deadline = name or spec.name, deadline
-        changed = {"spec": spec.dump(), "secrets": Secrets.create(issuer).dump()}
+        spec.deadline = None
+        changed = {"spec": spec.dump(), "secrets": Secrets.create().dump()}
         return state | {key("cluster"): orjson.dumps(changed)}
 
     def _note_changes(self) -> None:

@@ -15,14 +15,13 @@ from aiohttp import web
 from kubesim import garbage
 from kubesim.api.durations import parse_time
 from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
-from kubesim.clock import Clock, RealClock, StoppedClock
+from kubesim.clock import Clock, RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.current_unit import CURRENT, REQUEST
 from kubesim.errors import ApiError, Obj
 from kubesim.forwarded import ForwardedRunner
 from kubesim.garbage import Sweeper
 from kubesim.heartbeat import Heartbeat
-from kubesim.history import History
 from kubesim.image import Image, image_of
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
@@ -115,8 +114,6 @@ class ClusterProcess:
     async def _make(self) -> Cluster:
         """Return the cluster, restored where it was kept. Raises ProcessError."""
         try:
-            if source := self._job.get("source"):
-                return await self._look_back(Path(source))
             file = ChangeLog(self._folder)
             saved = None if self._job.get("fresh") else await asyncio.to_thread(file.load)
             if saved is not None:
@@ -161,13 +158,10 @@ class ClusterProcess:
         cluster.changes.give_back(state)  # none of it is on the disk
         return cluster
 
-    async def _restored(self, saved: State, clock: Clock | None = None) -> Cluster:
+    async def _restored(self, saved: State) -> Cluster:
         """Return a cluster as it was kept, with the deadline that it has by now."""
         server, path = self._job["server"], LEGACY_PATH.format(name=self._name)
-        recording = clock is not None
-        cluster = await Cluster.restore(
-            saved, clock or self._clock, server, self._authority, recording=recording, path=path
-        )
+        cluster = await Cluster.restore(saved, self._clock, server, self._authority, path=path)
         cluster.spec.name = self._name
         if "deadline" in self._job:
             cluster.set_deadline(parse_time(self._job["deadline"]))
@@ -182,25 +176,6 @@ class ClusterProcess:
             await cluster.stop()
             raise
         return cluster
-
-    async def _look_back(self, source: Path) -> Cluster:
-        """Return another cluster as it was at a moment, to read or to go on from there."""
-        moment, past, file = parse_time(self._job["at"]), History(source), ChangeLog(self._folder)
-        deadline, issuer = parse_time(self._job["deadline"]), self._job["issuer"]
-        anew = self._job["recording"] or self._job["fresh"]
-        kept = None if anew else await asyncio.to_thread(file.load)
-        if kept is not None:
-            return await self._adopt(await self._restored(kept), file)
-        try:
-            state = await asyncio.to_thread(past.at, moment)
-            state = Cluster.forked(state, self._name, deadline, issuer)
-            at = moment or (await asyncio.to_thread(past.span)).last
-        except ChangeLogError as error:
-            raise ProcessError(422, f"at: {error}") from error
-        if self._job["recording"]:
-            return await self._restored(state, StoppedClock(at))
-        await asyncio.to_thread(file.append, state, self._clock.now())
-        return await self._adopt(await self._restored(state), file)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one question of the host."""
@@ -219,8 +194,6 @@ class ClusterProcess:
             "describe": self._describe,
             "deadline": self._set_deadline,
             "activity": self._activity,
-            "history": self._history,
-            "save": self._save,
         }
 
     async def _describe(self) -> Obj:
@@ -243,20 +216,3 @@ class ClusterProcess:
 
     async def _activity(self) -> Obj:
         return (await asyncio.shield(self._made)).activity.report()
-
-    async def _history(self) -> Obj:
-        try:
-            span = await asyncio.to_thread(History(self._folder).span)
-        except ChangeLogError as error:
-            raise ProcessError(404, f"{self._name} has no history.") from error
-        return {"from": micro(span.first), "to": micro(span.last), "batches": span.batches}
-
-    async def _save(self) -> None:
-        """Write what has changed, for others to read."""
-        await asyncio.shield(self._made)
-        if self._saver is None:
-            raise ProcessError(422, f"from: {self._name} is a recording itself; name the cluster that it is of.")
-        try:
-            await self._saver.save()
-        except OSError as error:
-            raise ProcessError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error

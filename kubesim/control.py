@@ -22,9 +22,7 @@ from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.processes import HostError
 
-FRESH = frozenset({"nodes", "gpus", "addons", "images", "present"})
-"""The fields of a fresh cluster."""
-FIELDS = FRESH | {"name", "deadline", "ttlSeconds", "from", "at", "recording"}
+FIELDS = frozenset({"name", "nodes", "gpus", "addons", "images", "present", "deadline", "ttlSeconds"})
 MAX_TTL_S = 366 * 24 * 3600
 
 
@@ -65,8 +63,6 @@ class Control:
                     "PATCH": lambda: self._patch(request, name),
                     "DELETE": lambda: self._delete(name),
                 }
-            case ["clusters", name, "history"]:
-                handlers = {"GET": lambda: self._history(name)}
             case ["clusters", name, "activity"]:
                 handlers = {"GET": lambda: self._activity(name)}
             case _:
@@ -87,8 +83,6 @@ class Control:
     async def _create(self, request: web.Request) -> web.Response:
         """Answer POST /control/clusters."""
         body = await _body(request, FIELDS)
-        if "from" in body:
-            return json_response(self._shown(await self._look_back(body)), 201)
         asked = {
             "nodes": _count(body, "nodes", 3, MAX_NODES),
             "gpus": _count(body, "gpus", 8, MAX_GPUS),
@@ -97,20 +91,6 @@ class Control:
         }
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
-
-    async def _look_back(self, body: Obj) -> Tenant:
-        """Make a cluster from a moment of another."""
-        if unfit := sorted(FRESH & set(body)):
-            raise HostError(422, f"{unfit[0]}: leave it out; the cluster is as that of from was.")
-        recording = body.get("recording", False)
-        if not isinstance(recording, bool):
-            raise HostError(422, "recording: give true, for reading only, or false.")
-        at, deadline = _moment(body, "at"), self._deadline(body)
-        return await self._host.look_back(_text(body, "name"), _text(body, "from"), at, deadline, recording=recording)
-
-    async def _history(self, name: str) -> web.Response:
-        """Answer GET of how far a cluster's past reaches."""
-        return json_response(await self._host.ask(name, "history"))
 
     async def _get(self, name: str) -> web.Response:
         """Answer GET of one cluster."""
@@ -126,7 +106,11 @@ class Control:
     def _deadline(self, body: Obj) -> datetime | None:
         """Return the deadline that a request sets, as a time or as seconds from now; None for none."""
         if "ttlSeconds" not in body:
-            return _moment(body, "deadline")
+            value = body.get("deadline")
+            moment = parse_time(value) if isinstance(value, str) else None
+            if moment is None and value is not None:
+                raise HostError(422, "deadline: give an RFC 3339 time such as 2026-01-31T12:00:00Z.")
+            return moment
         if "deadline" in body:
             raise HostError(422, "ttlSeconds: leave it out, or deadline.")
         return self._host.deadline_in(_count(body, "ttlSeconds", 0, MAX_TTL_S))
@@ -193,14 +177,3 @@ def _images(body: Obj) -> Obj:
         return {"images": images, "present": imagefile.read_present(body.get("present", []), images)}
     except WrongImage as error:
         raise HostError(422, str(error)) from error
-
-
-def _moment(body: Obj, name: str) -> datetime | None:
-    """Return a moment, or None for none."""
-    value = body.get(name)
-    if value is None:
-        return None
-    moment = parse_time(value) if isinstance(value, str) else None
-    if moment is None:
-        raise HostError(422, f"{name}: give an RFC 3339 time such as 2026-01-31T12:00:00Z.")
-    return moment

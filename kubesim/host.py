@@ -138,22 +138,6 @@ class Host:
         await asyncio.shield(tenant.described)
         return tenant, new
 
-    async def look_back(
-        self, name: str, source: str, moment: datetime | None, deadline: datetime | None, *, recording: bool
-    ) -> Tenant:
-        """Return a new cluster: another one as it was at a moment, to read (``recording``) or to go on from there.
-
-        Raises HostError 404, 409, 422 and 507.
-        """
-        self._check(name, deadline)
-        if name in self._tenants:
-            raise HostError(409, f"There is a cluster named {name!r} already; choose another name.")
-        await self.ask(source, "save")
-        job = {"source": str(self._data / source), "at": _text(moment), "recording": recording}
-        tenant = self._launch(name, {"fresh": True, "deadline": _text(deadline), **job})
-        await asyncio.shield(tenant.described)
-        return tenant
-
     def deadline_in(self, seconds: int) -> datetime:
         """Return the deadline of a cluster that may live for so long."""
         return self._clock.now() + timedelta(seconds=seconds)

@@ -1,4 +1,7 @@
-"""Looking back: ``kubesim history``, ``replay`` and ``fork`` on the folder of a cluster that kept its history."""
+"""Looking back: ``kubesim history``, ``replay`` and ``fork`` on the folder of a cluster that kept its history.
+
+The folder is that of ``serve``, or one of the ``clusters`` of a host.
+"""
 
 from __future__ import annotations
 
@@ -24,16 +27,22 @@ from kubesim.times import micro, stamp
 AUTHORITY_FILES = ("ca.crt", "ca.key")
 
 
+def _folders(data: Path) -> tuple[Path, Path]:
+    """Return where a cluster is kept, and where its authority."""
+    return (data, data.parent.parent) if (data / "changes.log").exists() else (data / "cluster", data)
+
+
 @asynccontextmanager
 async def recording(data: Path, moment: datetime | None, address: Address) -> AsyncIterator[Cluster]:
     """Serve a cluster as it was at a moment (None: the last one), for reading only; raises ChangeLogError.
 
     The folder may be in use: nothing is written to it.
     """
-    history = History(data / "cluster")
+    folder, keys = _folders(data)
+    history = History(folder)
     state = history.at(moment)
     real, stopped = RealClock(), StoppedClock(moment or history.span().last)
-    authority = CertificateAuthority.at(data, real.now())
+    authority = CertificateAuthority.at(keys, real.now())
     sock = listen(address)
     async with AsyncExitStack() as stack:
         stack.callback(sock.close)
@@ -63,24 +72,26 @@ def fork(data: Path, moment: datetime | None, to: Path) -> None:
     """
     if to.exists() and any(to.iterdir()):
         raise ServeError(f"{to} holds other things; name an empty or a new folder with --to")
-    history = History(data / "cluster")
+    folder, keys = _folders(data)
+    history = History(folder)
     state = Cluster.forked(history.at(moment))
     with taken(to):
         for name in AUTHORITY_FILES:
-            shutil.copy2(data / name, to / name)
+            shutil.copy2(keys / name, to / name)
         ChangeLog(to / "cluster").append(state, moment or history.span().last)
 
 
 def report(data: Path, *, each: bool) -> Iterator[str]:
     """Yield the lines of ``kubesim history``: how far it reaches, and with ``each`` what changed when."""
-    history = History(data / "cluster")
+    folder, _ = _folders(data)
+    history = History(folder)
     span = history.span()
     if each:
         for at, changes in history.moments():
             yield f"{micro(at)}  {_summary(changes)}"
         return
     yield f"from {micro(span.first)} to {micro(span.last)}: {span.batches} times something was written"
-    if not (data / "cluster" / "history").is_dir():
+    if not (folder / "history").is_dir():
         yield "older changes may be gone: serve keeps them with --history"
 
 

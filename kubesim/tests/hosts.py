@@ -73,9 +73,8 @@ class RunningHost:
 
 
 async def make(client: ClientSession, **fields: Any) -> tuple[int, dict[str, Any]]:
-    """Ask for a cluster of one node, or for one from another."""
-    body = fields if "from" in fields else {"nodes": 1, **fields}
-    async with client.post("/control/clusters", json=body) as response:
+    """Ask for a cluster, of one node where nothing else is said."""
+    async with client.post("/control/clusters", json={"nodes": 1, **fields}) as response:
         return response.status, await response.json()
 
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from unittest.mock import ANY
 
 import orjson
 import pytest
@@ -14,12 +13,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from kubesim import recordings
 from kubesim.auth.certificates import CLIENT
 from kubesim.changelog import ChangeLog
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.history import History
 from kubesim.pki import CertificateAuthority, _key_pem, name_of
 from kubesim.saved import key
+from kubesim.serve import Address, single
 from kubesim.tests import hosts
 from kubesim.tests.hosts import make, token_of, until
 from kubesim.tests.live import session, trust_of
@@ -181,10 +183,6 @@ async def test_a_cluster_is_dropped_at_its_deadline(host):
         (b'{"name":"bad","addons":["toaster"]}', 422, "addons"),
         (b'{"name":"bad","addons":[{}]}', 422, "addons"),
         (b'{"name":"bad","colour":"red"}', 422, "colour"),
-        (b'{"name":"bad","from":"b"}', 404, "no cluster named"),
-        (b'{"name":"bad","from":"b","nodes":1}', 422, "nodes: leave it out"),
-        (b'{"name":"bad","from":"b","recording":"yes"}', 422, "recording"),
-        (b'{"name":"bad","from":"b","at":"noon"}', 422, "at: give"),
     ],
 )
 async def test_a_bad_request_is_answered_with_a_sentence(host, body, code, word):
@@ -203,29 +201,28 @@ async def test_a_cluster_is_made_with_the_addons_that_are_asked_for(host):
         assert response.status == 200
 
 
-async def test_a_cluster_begins_where_another_was_to_go_on_or_to_be_read(tmp_path):
-    with hosts.running(tmp_path) as host:
+async def test_the_past_of_a_cluster_can_be_shown_and_gone_on_from(tmp_path):
+    with hosts.running(tmp_path / "data") as host:
         async with host.control() as client:
             _, made = await make(client, name="a")
             async with host.client(token_of(made)) as admin:
                 await write(admin, "early")
-                moment = await until(lambda: written(client, host.folder))
+                moment = await until(lambda: written(host.folder))
                 await write(admin, "late")
-            found, tokens = {}, {token_of(made)}
-            for name, more in {"then": {"at": moment}, "now": {}, "film": {"at": moment, "recording": True}}.items():
-                status, made = await make(client, name=name, **{"from": "a"}, **more)
-                assert status == 201, made
-                tokens.add(token_of(made))
-                async with host.client(token_of(made)) as admin:
-                    found[name] = await present(admin)
-                    async with admin.post(MAPS, json={"metadata": {"name": "new"}}) as response:
-                        assert response.status == (403 if name == "film" else 201)
-            assert found == {"then": {"early"}, "now": {"early", "late"}, "film": {"early"}}
-            assert await make(client, name="now", **{"from": "a"}) == (409, {"error": ANY})
-            assert len(tokens) == 4
-    with hosts.running(tmp_path) as host:
-        async with host.control() as client:
-            assert await names(client) == ["a", "now", "then"]
+    folder, address = tmp_path / "data" / "clusters" / "a", Address()
+    async with recordings.recording(folder, moment, address) as cluster:
+        assert maps_of(cluster) == {"early"}
+        assert cluster.signer.issuer.endswith("/clusters/a")
+    recordings.fork(folder, None, tmp_path / "fork")
+    clock = RealClock()
+    async with single(ClusterSpec("ignored", clock.now()), address, clock, tmp_path / "fork") as cluster:
+        assert maps_of(cluster) == {"early", "late"}
+        assert token_of({"kubeconfig": cluster.admin_kubeconfig()}) != token_of(made)
+
+
+def maps_of(cluster):
+    found = cluster.store.list(cluster.operations.registry.by_resource("configmaps"), "default")
+    return {obj["metadata"]["name"] for obj in found} - {"kube-root-ca.crt"}
 
 
 async def write(admin, name):
@@ -239,12 +236,11 @@ async def present(admin):
     return {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
 
 
-async def written(client, folder):
+def written(folder):
     """Return the last moment of a history that knows of the early object already."""
     if b'"early"' not in (folder / "clusters" / "a" / "changes.log").read_bytes():
         return None
-    async with client.get("/control/clusters/a/history") as response:
-        return (await response.json())["to"]
+    return History(folder / "clusters" / "a").span().last
 
 
 async def test_everything_survives_a_restart(tmp_path):
