@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import orjson
 
-from kubesim import apiservices
+from kubesim import apiservices, data
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.auth import bootstrap
@@ -21,17 +21,6 @@ from kubesim.standing import MANAGER
 from kubesim.store import Event
 from kubesim.times import stamp
 
-COMPONENTS = ("controller-manager", "etcd-0", "scheduler")
-PRIORITIES = {
-    "system-cluster-critical": (
-        2_000_000_000,
-        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
-    ),
-    "system-node-critical": (
-        2_000_001_000,
-        "Used for system critical pods that must not be moved from their current node.",
-    ),
-}
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 QUEUES_MANAGER = "api-priority-and-fairness-config-producer-v1"
 TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
@@ -56,9 +45,9 @@ class Seeder:
     def plant(self) -> None:
         """Create what a fresh cluster has: of what is alike in all, later ones of a process get copies."""
         store, at = self._operations.store, stamp(self._operations.clock.now())
-        for name, data in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": at.partition("T")[0]})):
+        for name, kept in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": at.partition("T")[0]})):
             head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
-            self._create("configmaps", "kube-system", {**head, "data": data})
+            self._create("configmaps", "kube-system", {**head, "data": kept})
         for kind, raw, uid, then in _planted:
             store.create(kind, orjson.loads(raw.replace(uid, str(uuid4()).encode()).replace(then, at.encode())))
         if not _planted:
@@ -72,19 +61,13 @@ class Seeder:
 
     def _plant_alike(self) -> None:
         """Create what is alike in all clusters, but for times and identifiers."""
-        for name in COMPONENTS:
-            healthy = {"type": "Healthy", "status": "True", "message": "ok"}
-            head = {"apiVersion": "v1", "kind": "ComponentStatus", "metadata": {"name": name}}
-            self._create("componentstatuses", "", {**head, "conditions": [healthy]})
+        for plural, alike in data.read(Path(__file__).with_suffix(".yaml")).items():
+            for obj in alike:
+                self._create(plural, "", obj)
         for resource, namespace, obj in bootstrap.objects():
             self._create(resource, namespace, obj)
         for resource, obj in _fair_queues():
             self._create(resource, "", obj, QUEUES_MANAGER)
-        for name, (value, description) in PRIORITIES.items():
-            entry = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
-            self._create(
-                "priorityclasses.scheduling.k8s.io", "", entry | {"value": value, "description": description}
-            )
         self._plant_api_services()
 
     def _authorities(self) -> dict[str, str]:

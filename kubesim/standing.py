@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
+from kubesim import data
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.clock import Timer
 from kubesim.errors import Obj, tolerating
-from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
-from kubesim.network.gate import API_SERVER
 from kubesim.store import Event
 
 MANAGER = "kube-apiserver"
 OPTIONS = Options(user="system:apiserver", field_manager=MANAGER)
-NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-SERVICE_S, NAMESPACE_S = 10.0, 60.0
-"""How often upstream looks whether its service and the system's namespaces are there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """An object that is put back at most ``after`` seconds later. ``wrong``: whether it leads elsewhere."""
+    """An object that is put back at most ``after`` seconds later, as are the fields that it ``keeps``."""
 
     resource: str
-    namespace: str
     obj: Obj
     after: float
-    wrong: Callable[[Obj], bool] = lambda found: False
+    keeps: list[str]
+    namespace: str = ""
 
     @property
     def name(self) -> str:
         """Return the object's name."""
         return str(self.obj["metadata"]["name"])
+
+    def wrong(self, found: Obj) -> bool:
+        """Whether somebody has led it elsewhere."""
+        return any(found.get(field) != self.obj[field] for field in self.keeps)
 
 
 class Standing:
@@ -81,54 +81,4 @@ class Standing:
                 )
 
 
-def _namespace(name: str) -> Kept:
-    return Kept("namespaces", "", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, NAMESPACE_S)
-
-
-def _service() -> Kept:
-    """Return the service through which pods reach the API."""
-    labels = {"component": "apiserver", "provider": "kubernetes"}
-    port = {"name": "https", "port": SERVICE_PORT, "protocol": "TCP", "targetPort": SERVICE_PORT}
-    spec = {
-        "type": "ClusterIP",
-        "clusterIP": SERVICE_ADDRESS,
-        "clusterIPs": [SERVICE_ADDRESS],
-        "internalTrafficPolicy": "Cluster",
-        "ipFamilies": ["IPv4"],
-        "ipFamilyPolicy": "SingleStack",
-        "ports": [port],
-        "sessionAffinity": "None",
-    }
-    meta = {"name": "kubernetes", "labels": labels}
-    return Kept(
-        "services", "default", {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}, SERVICE_S
-    )
-
-
-PORTS = [{"name": "https", "port": SERVICE_PORT, "protocol": "TCP"}]
-
-
-def _endpoints() -> Kept:
-    """Return where the service leads."""
-    meta = {"name": "kubernetes", "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}
-    subsets = [{"addresses": [{"ip": API_SERVER.address}], "ports": PORTS}]
-    obj = {"apiVersion": "v1", "kind": "Endpoints", "metadata": meta, "subsets": subsets}
-    return Kept("endpoints", "default", obj, SERVICE_S, lambda found: found.get("subsets") != subsets)
-
-
-def _slice() -> Kept:
-    """Return the same as a slice."""
-    meta = {"name": "kubernetes", "labels": {"kubernetes.io/service-name": "kubernetes"}}
-    endpoints = [{"addresses": [API_SERVER.address], "conditions": {"ready": True}}]
-    head = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": meta}
-    obj = {**head, "addressType": "IPv4", "endpoints": endpoints, "ports": PORTS}
-    return Kept(
-        "endpointslices.discovery.k8s.io",
-        "default",
-        obj,
-        SERVICE_S,
-        lambda found: (found.get("endpoints"), found.get("ports")) != (endpoints, PORTS),
-    )
-
-
-KEPT = (*(_namespace(name) for name in NAMESPACES), _service(), _endpoints(), _slice())
+KEPT = tuple(Kept(**found) for found in data.read(Path(__file__).with_suffix(".yaml")))

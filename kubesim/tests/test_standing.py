@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from kubesim.errors import ApiError
-from kubesim.standing import NAMESPACES, Standing
+from kubesim.standing import Standing
 from kubesim.tests.world import world
 
 SLICES = "endpointslices.discovery.k8s.io"
@@ -77,6 +77,6 @@ async def test_a_namespace_of_the_system_comes_back_within_a_minute():
         await w.client.delete("namespaces", "kube-node-lease")
         await w.tick(55)
         names = {item["metadata"]["name"] for item in (await w.client.list("namespaces")).items}
-        assert names == {*NAMESPACES} - {"kube-node-lease"}
+        assert names == {"default", "kube-public", "kube-system"}
         await w.tick(10)
         assert (await w.client.get("namespaces", "kube-node-lease"))["status"]["phase"] == "Active"
