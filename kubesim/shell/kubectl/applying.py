@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
-from kubesim.shell.kubectl.results import complain, dry, report, validation
+from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sources
 from kubesim.shell.kubectl.texts import compact
 from kubesim.shell.machine import Process
@@ -58,27 +58,12 @@ def patch_to(kind: Resource, before: Obj, wanted: Obj) -> tuple[Obj, str]:
 
 async def apply(process: Process, client: Client, opts: Flags) -> int:
     """Bring objects to what manifests say."""
-    _check_apply(opts)
-    status = 0
-    for obj, source in await sources(process, opts):
-        try:
-            kind = await client.of_object(obj, source)
-            wanted = located(client, kind, obj)
-            await _apply(process, client, opts, kind, wanted, source)
-        except KubectlError as error:
-            status = await complain(process, error)
-    return status
 
+    async def act(obj: Obj, source: str) -> None:
+        kind = await client.of_object(obj, source)
+        await _apply(process, client, opts, kind, located(client, kind, obj), source)
 
-def _check_apply(opts: Flags) -> None:
-    if opts.args:
-        raise KubectlError(
-            f"error: Unexpected args: [{' '.join(opts.args)}]\nSee 'kubectl apply -h' for help and examples"
-        )
-    if opts.on("force") and dry(opts) == "server":
-        raise KubectlError("error: --dry-run=server cannot be used with --force")
-    if opts.on("all") and opts.get("selector"):
-        raise KubectlError("error: cannot set --all and --selector at the same time")
+    return await for_each(process, await sources(process, opts), act)
 
 
 def without_nulls(value: Any) -> Any:
@@ -88,7 +73,7 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
+async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
     path, how, wanted = place(client, kind, obj), dry(opts), configured(obj)
     if not (obj.get("metadata") or {}).get("name"):
         if (obj.get("metadata") or {}).get("generateName"):
@@ -100,24 +85,16 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
     except KubectlError as error:
         raise error.during("retrieving current configuration of", source) from error
     if before is None:
-        return await _create(process, client, opts, kind, without_nulls(wanted), source)
+        await _create(process, client, opts, kind, without_nulls(wanted), source)
+        return
     if LAST not in (before["metadata"].get("annotations") or {}):
         await process.error(MISSING.format(f"{kind.plural}/{before['metadata']['name']}", LAST))
     patch, sort = patch_to(kind, before, wanted)
     if how == "client" or not patch:
-        await report(
-            process,
-            opts,
-            kind,
-            before,
-            "configured" if how == "client" and patch else "unchanged" if not patch else "configured",
-        )
-        return before
-    pairs = {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
+        await report(process, opts, kind, before, "configured" if patch else "unchanged")
+        return
     try:
-        after = await client.request(
-            "PATCH", f"{path}?{urlencode(pairs | ({'dryRun': 'All'} if how else {}))}", body=patch, sort=sort
-        )
+        after = await send(client, opts, "PATCH", path, patch, sort, **_manner(opts))
     except KubectlError as error:
         if opts.on("force") and error.reason in ("Invalid", "Conflict"):
             await remove(process, client, opts, kind, path)
@@ -125,21 +102,22 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
         else:
             raise error.during("applying", source) from error
     await report(process, opts, kind, after, "configured")
-    return after
 
 
-async def _create(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> Obj:
+def _manner(opts: Flags) -> dict[str, str]:
+    """Return by whom something is applied, and how strictly its fields are looked at."""
+    return {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
+
+
+async def _create(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
     after = obj
     if dry(opts) != "client":
-        pairs = {"fieldManager": opts.get("field-manager") or MANAGER, "fieldValidation": validation(opts)}
-        pairs |= {"dryRun": "All"} if dry(opts) else {}
-        path = kind.path(obj["metadata"].get("namespace", ""))
         try:
-            after = await client.request("POST", f"{path}?{urlencode(pairs)}", body=obj)
+            path = kind.path(obj["metadata"].get("namespace", ""))
+            after = await send(client, opts, "POST", path, obj, **_manner(opts))
         except KubectlError as error:
             raise error.during("creating", source) from error
     await report(process, opts, kind, after, "created")
-    return after
 
 
 async def replace(process: Process, client: Client, opts: Flags) -> int:
@@ -149,28 +127,21 @@ async def replace(process: Process, client: Client, opts: Flags) -> int:
     if opts.on("force"):
         for kind, obj, _ in wanted:
             await remove(process, client, opts, kind, place(client, kind, obj), missing_ok=True)
-    status = 0
-    for kind, obj, source in wanted:
-        try:
-            await _replace(process, client, opts, kind, obj, source)
-        except KubectlError as error:
-            status = await complain(process, error)
-    return status
+    return await for_each(process, wanted, partial(_replace, process, client, opts))
 
 
 async def _replace(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj, source: str) -> None:
     path, after = place(client, kind, obj), obj
-    pairs = {"fieldManager": opts.get("field-manager") or "kubectl-replace", "fieldValidation": validation(opts)}
-    pairs |= {"dryRun": "All"} if dry(opts) else {}
+    strictly = {"fieldValidation": validation(opts)}
     if LAST in (obj["metadata"].get("annotations") or {}):
         obj = configured(obj)
     if dry(opts) != "client":
         try:
             if opts.on("force"):
                 obj = {**obj, "metadata": {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}}
-                after = await client.request("POST", f"{path.rpartition('/')[0]}?{urlencode(pairs)}", body=obj)
+                after = await send(client, opts, "POST", path.rpartition("/")[0], obj, **strictly)
             else:
-                after = await client.request("PUT", f"{path}?{urlencode(pairs)}", body=obj)
+                after = await send(client, opts, "PUT", path, obj, **strictly)
         except KubectlError as error:
             raise error if opts.on("force") else error.during("replacing", source) from error
     await report(process, opts, kind, after, "replaced")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from urllib.parse import urlencode
 
 import yaml
 
@@ -12,7 +11,7 @@ from kubesim import data
 from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import complain, dry, report
+from kubesim.shell.kubectl.results import change, dry, for_each, report, send
 from kubesim.shell.kubectl.targets import JSON, MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
@@ -47,8 +46,7 @@ async def scale(process: Process, client: Client, opts: Flags) -> int:
         _expect(opts, "resource-version", "resource version", before["metadata"].get("resourceVersion", ""))
         body = {"spec": {"replicas": int(opts.get("replicas"))}}
         if dry(opts) != "client":
-            pairs = {"fieldManager": "kubectl-scale", **({"dryRun": "All"} if dry(opts) else {})}
-            await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=body, sort=MERGE)
+            await send(client, opts, "PATCH", path, body, MERGE)
         await report(process, opts, kind, obj, "scaled")
     return 0
 
@@ -76,17 +74,17 @@ async def label(process: Process, client: Client, opts: Flags) -> int:
         raise KubectlError(f"error: at least one {field[:-1]} update is required")
     if field == "labels":
         _check_labels(changes)
-    status = 0
-    for kind, obj in await chosen(process, client, opts, words):
-        if opts.on("list"):
+    found = await chosen(process, client, opts, words)
+    if opts.on("list"):
+        for _, obj in found:
             known = obj["metadata"].get(field) or {}
             await process.write("".join(f"{key}={value}\n" for key, value in sorted(known.items())))
-            continue
-        try:
-            await _label(process, client, opts, kind, obj, field, done, changes)
-        except KubectlError as error:
-            status = await complain(process, error)
-    return status
+        return 0
+
+    async def act(kind: Resource, obj: Obj) -> None:
+        await _label(process, client, opts, kind, obj, field, done, changes)
+
+    return await for_each(process, found, act)
 
 
 def _check_labels(changes: dict[str, str | None]) -> None:
@@ -124,11 +122,10 @@ async def _label(
     body: Obj = {"metadata": {field: real}}
     if opts.get("resource-version"):
         body["metadata"]["resourceVersion"] = opts.get("resource-version")
-    after = obj
-    if real and dry(opts) != "client" or body["metadata"].get("resourceVersion"):
-        pairs = {"fieldManager": f"kubectl-{opts.command}", **({"dryRun": "All"} if dry(opts) else {})}
-        after = await client.request("PATCH", f"{place(client, kind, obj)}?{urlencode(pairs)}", body=body, sort=MERGE)
-    await report(process, opts, kind, after, done)
+    if real or opts.get("resource-version"):
+        await change(process, client, opts, kind, obj, body, done)
+    else:
+        await report(process, opts, kind, obj, done)
 
 
 async def patch(process: Process, client: Client, opts: Flags) -> int:
@@ -141,13 +138,7 @@ async def patch(process: Process, client: Client, opts: Flags) -> int:
             raise KubectlError(
                 f"error: unable to read patch file: open {opts.get('patch-file')}: {error.text}"
             ) from error
-    if not text:
-        raise KubectlError("error: must specify --patch or --patch-file containing the contents of the patch")
     sorts = {"merge": MERGE, "json": JSON, "strategic": STRATEGIC, "": STRATEGIC}
-    if opts.get("type") not in sorts:
-        raise KubectlError(
-            f"error: --type must be one of [json merge strategic], not {opts.get('type')!r}".replace("'", '"')
-        )
     body: object = text.encode("utf-8", "surrogateescape")
     if text.lstrip()[:1] not in ("{", "["):
         try:
@@ -155,13 +146,10 @@ async def patch(process: Process, client: Client, opts: Flags) -> int:
         except yaml.YAMLError as error:
             raise KubectlError(f'error: unable to parse "{text}": yaml: {str(error).splitlines()[0]}') from error
     for kind, obj in await chosen(process, client, opts, opts.args):
-        path, how = place(client, kind, obj), dry(opts)
+        path, after, how = place(client, kind, obj), obj, dry(opts)
         path += f"/{opts.get('subresource')}" if opts.get("subresource") else ""
-        pairs = {"fieldManager": "kubectl-patch", **({"dryRun": "All"} if how == "server" else {})}
-        after = obj
         if how != "client":
-            sort = sorts[opts.get("type")]
-            after = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=body, sort=sort)
+            after = await send(client, opts, "PATCH", path, body, sorts[opts.get("type")])
         same = obj["metadata"].get("resourceVersion") == after["metadata"].get("resourceVersion")
         if opts.get("subresource") == "scale":
             kind = replace(kind, group="autoscaling", singular="scale")

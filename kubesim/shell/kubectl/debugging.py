@@ -67,14 +67,8 @@ async def _targets(client: Client, opts: Flags) -> AsyncIterator[tuple[Resource,
 
 async def _check(process: Process, opts: Flags) -> None:
     """Refuse what does not go together, in kubectl's order. Raises KubectlError."""
-    if opts.get("profile", "legacy") not in PROFILES:
-        raise KubectlError(f"error: unknown profile: {opts.get('profile')}")
-    if not opts.get("image"):
-        raise KubectlError("error: you must specify --image when not using --copy-to.")
     if not IMAGE.fullmatch(opts.get("image")):
         raise KubectlError(f'error: invalid image name "{opts.get("image")}": invalid reference format')
-    if not opts.args:
-        raise KubectlError("error: NAME or filename is required for debug")
     if opts.get("target"):
         await _tell(process, opts, TARGETING.format(opts.get("target")))
     if opts.on("tty") and not opts.on("stdin"):

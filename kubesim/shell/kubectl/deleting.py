@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import DRY, complain, dry
+from kubesim.shell.kubectl.results import DRY, dry
 from kubesim.shell.kubectl.targets import NOTHING, kinds_and_names, located, needs, place, query, seconds, sources
 from kubesim.shell.machine import Process
 
@@ -19,8 +19,6 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
     """Delete objects and wait until they are gone."""
     gone: list[tuple[Resource, str]] = []
     status = 0
-    if opts.on("now") and "grace-period" in opts:
-        raise KubectlError("error: --now and --grace-period cannot be specified together")
     grace = "1" if opts.on("now") else "0" if opts.on("force") else opts.get("grace-period")
     if grace == "0" and not opts.on("force"):
         grace = "1"
@@ -32,7 +30,8 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
             gone.append((kind, path))
         except KubectlError as error:
             if not (opts.on("ignore-not-found") and error.reason == "NotFound"):
-                status = await complain(process, error)
+                await process.error(error.text + "\n")
+                status = error.status
     if opts.on("wait", True) and not opts.on("force") and not dry(opts):
         for kind, path in gone:
             await until_gone(process, client, opts, f"{kind.plural}/{path.rpartition('/')[2]}", path)
@@ -44,8 +43,6 @@ async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[R
         objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
         return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
     needs(opts, 1, NOTHING)
-    if opts.on("all") and opts.get("selector"):
-        raise KubectlError("error: setting 'all' parameter but found a non empty selector. ")
     found = []
     for kind, name in await kinds_and_names(client, opts.args):
         if name:

@@ -269,11 +269,6 @@ DESCRIBERS: dict[tuple[str, str], Describer] = {
 
 async def describe(process: Process, client: Client, opts: Flags) -> int:
     """Tell everything about objects."""
-    if not opts.args and not opts.files:
-        raise KubectlError(
-            'error: You must specify the type of resource to describe. Use "kubectl api-resources" for a complete '
-            "list of supported resources."
-        )
     found, near = await _chosen(process, client, opts)
     texts = [await _one(process, client, opts, kind, obj) for kind, obj in found]
     if near:
@@ -289,7 +284,7 @@ async def describe(process: Process, client: Client, opts: Flags) -> int:
 async def _chosen(process: Process, client: Client, opts: Flags) -> tuple[list[tuple[Resource, Obj]], bool]:
     """Return what is to be described; where there is no such name, what begins with it, and true."""
     words = opts.args
-    if opts.on("all-namespaces") and (len(words) > 1 or any("/" in word for word in words)):
+    if opts.on("all-namespaces") and any("/" in word for word in words):
         raise KubectlError("error: a resource cannot be retrieved by name across all namespaces")
     try:
         return await chosen(process, client, opts, words), False

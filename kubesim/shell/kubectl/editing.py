@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from urllib.parse import urlencode
 
 import yaml
 
@@ -12,7 +11,7 @@ from kubesim.shell.files import File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
-from kubesim.shell.kubectl.results import headless, report, validation
+from kubesim.shell.kubectl.results import headless, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
 from kubesim.shell.kubectl.texts import to_yaml
 from kubesim.shell.machine import Process
@@ -121,8 +120,6 @@ async def _save(process: Process, client: Client, opts: Flags, kind: Resource, o
     for key in ("name", "namespace"):
         if metadata.get(key) != before["metadata"].get(key):
             raise KubectlError("error: At least one of apiVersion, kind and name was changed")
-    pairs = {"fieldManager": opts.get("field-manager") or "kubectl-edit", "fieldValidation": validation(opts)}
-    path = place(client, kind, obj)
-    sort = STRATEGIC if shape is not None else MERGE
-    done = await client.request("PATCH", f"{path}?{urlencode(pairs)}", body=patch, sort=sort)
+    sort, path = STRATEGIC if shape is not None else MERGE, place(client, kind, obj)
+    done = await send(client, opts, "PATCH", path, patch, sort, fieldValidation=validation(opts))
     await report(process, opts, kind, done, "edited")

@@ -120,13 +120,6 @@ def wrapped(text: str, width: int, indent: int) -> str:
 
 async def explain(process: Process, client: Client, opts: Flags) -> int:
     """Show what a kind or field is for."""
-    if not opts.args:
-        text = 'You must specify the type of resource to explain. Use "kubectl api-resources" for a complete list of'
-        raise KubectlError(f"error: {text} supported resources.")
-    if len(opts.args) > 1:
-        raise KubectlError("error: We accept only this format: explain RESOURCE")
-    if opts.get("output") not in ("", "plaintext", "plaintext-openapiv2"):
-        raise KubectlError(f"error: unrecognized format: {opts.get('output')}")
     word, *path = opts.args[0].split(".")
     kind, path = await _kind(client, word, path)
     group, version = kind.group, kind.version

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -20,6 +21,7 @@ EVERYWHERE: str = _TABLE["everywhere"]
 FLAGS: dict[str, str] = {command: flags.format(**_shared) for command, flags in _TABLE["commands"].items()}
 NAMES: dict[str, str] = data.read(Path(__file__).with_name("commands.yaml"))
 """The commands of a kubectl with their meaning; those that have no flags here are left out."""
+_CONDITION = re.compile(r"([a-z-]+)(?:(!=|=|>)(.*))?")
 GROUPS = {command.rpartition(" ")[0] for command in NAMES if " " in command}
 """Words that commands begin with."""
 
@@ -140,6 +142,29 @@ def _refuse(group: str, word: str) -> None:
         raise KubectlError(
             f"error: unknown command \"{group} {word}\"\nSee 'kubectl {group} -h' for help and examples"
         )
+
+
+def check(opts: Flags) -> None:
+    """Refuse flags and words that do not go together, as ``flags.yaml`` has them. Raises KubectlError."""
+    for *conditions, text in _TABLE["refused"].get(opts.command, ()):
+        if all(_holds(opts, condition) for condition in conditions):
+            given = {name: values[-1] for name, values in opts.given.items()}
+            told = {"args": " ".join(opts.args), "count": len(opts.args), "command": opts.command}
+            raise KubectlError(text.format(**given, **told))
+
+
+def _holds(opts: Flags, condition: str) -> bool:
+    """Return whether flags are as is said: ``name``, ``name=value``, ``name!=one,other``, ``args>1``, ``not ...``."""
+    if condition.startswith("not "):
+        return not _holds(opts, condition.removeprefix("not "))
+    name, sign, wanted = _CONDITION.fullmatch(condition).groups("")  # type: ignore[union-attr]
+    if name in ("args", "after"):
+        count = len(opts.args if name == "args" else opts.after or ())
+        return count == int(wanted) if sign == "=" else count > int(wanted or 0)
+    value = opts.get(name)
+    if sign == "!=":
+        return value not in wanted.split(",")
+    return value == wanted if sign else value not in ("", "false")
 
 
 def _suggested(word: str) -> str:

@@ -15,7 +15,6 @@ from kubesim.shell.kubectl.objects import (
     RBAC,
     container,
     made,
-    name_of,
     number,
     subjects,
     wrong,
@@ -34,9 +33,7 @@ BAD_KEY = (
 
 async def deployment(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a deployment."""
-    name, images = name_of(opts), opts.words("image")
-    if not images:
-        raise wrong('required flag(s) "image" not set')
+    name, images = opts.args[0], opts.words("image")
     if len(images) > 1 and opts.after:
         raise wrong("cannot specify multiple --image options and command")
     port = number(opts, "port")
@@ -63,14 +60,10 @@ def _short(image: str) -> str:
 
 async def job(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a job of an image or a cron job."""
-    name = name_of(opts)
-    if bool(opts.get("image")) == bool(opts.get("from")):
-        raise wrong("either --image or --from must be specified")
+    name = opts.args[0]
     if not opts.get("from"):
         pod = {"containers": [container(name, opts.get("image"), command=opts.after)], "restartPolicy": "Never"}
         return made("batch/v1", "Job", name, spec={"template": {"metadata": {}, "spec": pod}}, status={})
-    if opts.after:
-        raise wrong("cannot specify --from and command")
     word, slash, source = opts.get("from").partition("/")
     if not slash:
         raise wrong("there is no need to specify a resource type as a separate argument")
@@ -104,8 +97,6 @@ def _of_cron_job(name: str, obj: Obj) -> Obj:
 async def _data(process: Process, opts: Flags, form: str) -> dict[str, bytes]:
     """Return the values of ``--from-literal``, ``--from-file`` and ``--from-env-file``."""
     found: dict[str, bytes] = {}
-    if opts.all("from-env-file") and (opts.all("from-file") or opts.all("from-literal")):
-        raise wrong("from-env-file cannot be combined with from-file or from-literal")
     for text in opts.all("from-file"):
         key, equals, path = text.rpartition("=")
         for name, data in _read(process, path, key).items():
@@ -157,7 +148,7 @@ def _encoded(data: bytes) -> str:
 
 async def config_map(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a config map."""
-    name = name_of(opts)
+    name = opts.args[0]
     texts: dict[str, str] = {}
     binary: dict[str, str] = {}
     for key, data in (await _data(process, opts, "configmap")).items():
@@ -170,19 +161,19 @@ async def config_map(process: Process, client: Client, opts: Flags) -> Obj:
 
 async def secret(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a secret of literals and files."""
-    name = name_of(opts)
+    name = opts.args[0]
     data = {key: _encoded(value) for key, value in (await _data(process, opts, "secret")).items()}
     return made("v1", "Secret", name, data=data or None, type=opts.get("type") or None)
 
 
 async def namespace(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a namespace."""
-    return made("v1", "Namespace", name_of(opts), spec={}, status={})
+    return made("v1", "Namespace", opts.args[0], spec={}, status={})
 
 
 async def service_account(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a service account."""
-    return made("v1", "ServiceAccount", name_of(opts))
+    return made("v1", "ServiceAccount", opts.args[0])
 
 
 VERBS = SPECIAL | {"*", "request"}
@@ -190,20 +181,11 @@ VERBS = SPECIAL | {"*", "request"}
 
 async def _rules(client: Client, opts: Flags) -> list[Obj]:
     verbs = list(dict.fromkeys(opts.words("verb")))
-    if not verbs:
-        raise wrong("at least one verb must be specified")
     verbs = ["*"] if "*" in verbs else verbs
     for verb in verbs:
         if verb not in VERBS:
             await client.process.error(f"Warning: '{verb}' is not a standard resource verb\n")
     urls, names = opts.words("non-resource-url"), opts.words("resource-name")
-    if not opts.words("resource") and not urls:
-        cluster = opts.command == "create clusterrole"
-        raise wrong(
-            "one of resource or nonResourceURL must be specified"
-            if cluster
-            else "at least one resource must be specified"
-        )
     groups: dict[str, list[str]] = {}
     for word in opts.words("resource"):
         text, _, below = word.partition("/")
@@ -224,19 +206,15 @@ async def _rules(client: Client, opts: Flags) -> list[Obj]:
 
 async def role(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a role or cluster role."""
-    name = name_of(opts)
+    name = opts.args[0]
     kind = "ClusterRole" if opts.command == "create clusterrole" else "Role"
     return made(f"{RBAC}/v1", kind, name, rules=await _rules(client, opts))
 
 
 async def binding(process: Process, client: Client, opts: Flags) -> Obj:
     """Return a role binding or cluster role binding."""
-    name = name_of(opts)
+    name = opts.args[0]
     cluster = opts.command == "create clusterrolebinding"
-    if cluster and not opts.get("clusterrole"):
-        raise wrong('required flag(s) "clusterrole" not set')
-    if not cluster and bool(opts.get("role")) == bool(opts.get("clusterrole")):
-        raise wrong("exactly one of clusterrole or role must be specified")
     kind = "Role" if opts.get("role") else "ClusterRole"
     ref = {"apiGroup": RBAC, "kind": kind, "name": opts.get("role") or opts.get("clusterrole")}
     sort = "ClusterRoleBinding" if cluster else "RoleBinding"

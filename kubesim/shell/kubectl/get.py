@@ -14,11 +14,6 @@ from kubesim.shell.kubectl.targets import kinds_and_names, manifests, query
 from kubesim.shell.machine import Process
 
 Targets = list[tuple[Resource, str]]
-UNTYPED = (
-    'You must specify the type of resource to get. Use "kubectl api-resources" for a complete list of supported '
-    'resources.\n\nerror: Required resource not specified.\nUse "kubectl explain <resource>" for a detailed '
-    "description of that resource (e.g. kubectl explain pods).\nSee 'kubectl get -h' for help and examples"
-)
 
 
 async def get(process: Process, client: Client, opts: Flags) -> int:
@@ -31,13 +26,9 @@ async def get(process: Process, client: Client, opts: Flags) -> int:
     if opts.files:
         objects = await manifests(process, opts)
         targets = [(await client.of_object(obj), obj["metadata"]["name"]) for obj in objects]
-    elif not opts.args:
-        raise KubectlError(UNTYPED)
     else:
         targets = await kinds_and_names(client, opts.args)
     form = opts.get("output")
-    if opts.on("output-watch-events") and not (opts.on("watch") or opts.on("watch-only")):
-        raise KubectlError("error: --output-watch-events option can only be used with --watch or --watch-only")
     if opts.on("watch") or opts.on("watch-only"):
         return await _watch(process, client, opts, targets)
     if form not in ("", "wide"):

@@ -13,20 +13,9 @@ from kubesim.shell.kubectl.streams import container_of, containers, selector_of
 from kubesim.shell.kubectl.targets import kinds_and_names, seconds
 from kubesim.shell.machine import Process
 
-USAGE = (
-    "error: expected 'logs [-f] [-p] (POD | TYPE/NAME) [-c CONTAINER]'.\n"
-    "POD or TYPE/NAME is a required argument for the logs command\nSee 'kubectl logs -h' for help and examples"
-)
-
 
 async def logs(process: Process, client: Client, opts: Flags) -> int:
     """Show or follow the logs of containers."""
-    if len(opts.args) > 2 or not opts.args and not opts.get("selector"):
-        raise KubectlError(USAGE)
-    if opts.args and opts.get("selector"):
-        raise KubectlError(
-            "error: only a selector (-l) or a POD name is allowed\nSee 'kubectl logs -h' for help and examples"
-        )
     if len(opts.args) > 1:
         opts.given.setdefault("container", [opts.args[1]])
     _check(opts)
@@ -55,8 +44,6 @@ def _check(opts: Flags) -> None:
     if opts.on("all-containers") and opts.get("container"):
         name = opts.get("container")
         raise KubectlError(f"error: --all-containers=true should not be specified with container name {name}")
-    if opts.get("since") and opts.get("since-time"):
-        raise KubectlError("error: at most one of `sinceTime` or `sinceSeconds` may be specified")
 
 
 async def _pods(process: Process, client: Client, opts: Flags) -> list[Obj]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from urllib.parse import urlencode
 
 from kubesim.api.patch import merge_patch
 from kubesim.errors import ApiError
@@ -13,8 +12,8 @@ from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.generators import GENERATORS
-from kubesim.shell.kubectl.objects import container, made, name_of, number
-from kubesim.shell.kubectl.results import complain, dry, report, validation
+from kubesim.shell.kubectl.objects import container, made, number
+from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
 from kubesim.shell.kubectl.streams import enter
 from kubesim.shell.kubectl.targets import located, seconds, sources
 from kubesim.shell.machine import Process
@@ -22,7 +21,7 @@ from kubesim.shell.machine import Process
 POLL_S = 0.2
 
 
-async def make(process: Process, client: Client, opts: Flags, obj: Obj, manager: str, done: str = "created") -> Obj:
+async def make(process: Process, client: Client, opts: Flags, obj: Obj) -> None:
     """Create an object and say so."""
     kind = await client.of_object(obj)
     if opts.on("save-config"):
@@ -32,35 +31,24 @@ async def make(process: Process, client: Client, opts: Flags, obj: Obj, manager:
         if kind.namespaced and client.chosen:
             after = located(client, kind, obj)
     else:
-        pairs = {"fieldManager": opts.get("field-manager") or manager, "fieldValidation": validation(opts)}
-        pairs |= {"dryRun": "All"} if dry(opts) else {}
         metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key != "resourceVersion"}
         obj = {**obj, "metadata": metadata}
         path = kind.path(metadata.get("namespace") or client.namespace)
-        after = await client.request("POST", f"{path}?{urlencode(pairs)}", body=obj)
-    await report(process, opts, kind, after, done)
-    return after
+        after = await send(client, opts, "POST", path, obj, fieldValidation=validation(opts))
+    await report(process, opts, kind, after, "created")
 
 
 async def create(process: Process, client: Client, opts: Flags) -> int:
     """Make objects of manifests."""
-    if opts.args:
-        raise KubectlError(
-            f"error: Unexpected args: [{' '.join(opts.args)}]\nSee 'kubectl create -h' for help and examples"
-        )
-    if not opts.files:
-        raise KubectlError("error: must specify one of -f and -k\n")
-    status = 0
-    for obj, source in await sources(process, opts):
+
+    async def act(obj: Obj, source: str) -> None:
+        kind = await client.of_object(obj, source)
         try:
-            kind = await client.of_object(obj, source)
-            try:
-                await make(process, client, opts, located(client, kind, obj), "kubectl-create")
-            except KubectlError as error:
-                raise error.during("creating", source) from error
+            await make(process, client, opts, located(client, kind, obj))
         except KubectlError as error:
-            status = await complain(process, error)
-    return status
+            raise error.during("creating", source) from error
+
+    return await for_each(process, await sources(process, opts), act)
 
 
 async def generate(process: Process, client: Client, opts: Flags) -> int:
@@ -68,7 +56,7 @@ async def generate(process: Process, client: Client, opts: Flags) -> int:
     generator, failed = GENERATORS[opts.command.removeprefix("create ")]
     obj = await generator(process, client, opts)
     try:
-        await make(process, client, opts, obj, "kubectl-create")
+        await make(process, client, opts, obj)
     except KubectlError as error:
         if failed and error.reason:
             raise KubectlError(f"error: failed to create {failed} {error.message}", reason=error.reason) from error
@@ -78,25 +66,17 @@ async def generate(process: Process, client: Client, opts: Flags) -> int:
 
 async def token(process: Process, client: Client, opts: Flags) -> int:
     """Ask for a token of a service account."""
-    name = name_of(opts)
     spec: Obj = {"audiences": opts.words("audience")} if opts.words("audience") else {}
     kind, bound = opts.get("bound-object-kind"), opts.get("bound-object-name")
-    known = {"Node": "v1", "Pod": "v1", "Secret": "v1"}
-    if bound and not kind:
-        raise KubectlError("error: --bound-object-name can only be set if --bound-object-kind is provided")
-    if kind and kind not in known:
-        raise KubectlError(f"error: supported --bound-object-kind values are {', '.join(known)}")
-    if kind and not bound:
-        raise KubectlError("error: --bound-object-name is required if --bound-object-kind is provided")
     if kind:
         uid = {"uid": opts.get("bound-object-uid")} if opts.get("bound-object-uid") else {}
-        spec["boundObjectRef"] = {"apiVersion": known[kind], "kind": kind, "name": bound, **uid}
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": kind, "name": bound, **uid}
     if "duration" in opts:
         spec["expirationSeconds"] = int(seconds(opts, "duration", 0.0))
         if spec["expirationSeconds"] < 0:
             raise KubectlError("error: --duration must be greater than or equal to 0")
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    path = f"/api/v1/namespaces/{client.namespace}/serviceaccounts/{name}/token"
+    path = f"/api/v1/namespaces/{client.namespace}/serviceaccounts/{opts.args[0]}/token"
     try:
         found = await client.request("POST", path, body=body)
     except KubectlError as error:
@@ -113,7 +93,8 @@ def _pod(opts: Flags, name: str) -> Obj:
     """Return the pod of ``kubectl run``."""
     policy = opts.get("restart") or "Always"
     if policy not in ("Always", "OnFailure", "Never"):
-        raise _usage(opts, f"invalid restart policy: {policy}")
+        text = f"invalid restart policy: {policy}\nSee 'kubectl run -h' for help and examples"
+        raise KubectlError(f"error: {text}")
     pairs = [text.partition("=") for text in opts.all("env")]
     for key, equals, _ in pairs:
         if not equals:
@@ -150,28 +131,17 @@ def _overridden(opts: Flags, obj: Obj) -> Obj:
     return patched
 
 
-def _usage(opts: Flags, text: str) -> KubectlError:
-    return KubectlError(f"error: {text}\nSee 'kubectl {opts.command} -h' for help and examples")
-
-
 async def run(process: Process, client: Client, opts: Flags) -> int:
     """Start a pod, and join it where that is asked."""
-    if not opts.args:
-        raise _usage(opts, "NAME is required for run")
     name = opts.args[0]
     if not re.fullmatch(r"[\w][\w.:/@-]*", opts.get("image")):
         raise KubectlError(f'error: Invalid image name "{opts.get("image")}": invalid reference format')
     joining = opts.on("attach", opts.on("stdin") or opts.on("tty"))
-    if opts.on("tty") and not opts.on("stdin"):
-        raise _usage(opts, "-i/--stdin is required for containers with -t/--tty=true")
-    if opts.on("rm") and not joining:
-        raise _usage(opts, "--rm should only be used for attached containers")
     if not joining:
-        await make(process, client, opts, _pod(opts, name), "kubectl-run")
+        await make(process, client, opts, _pod(opts, name))
         return 0
     kind = await client.resource("pods")
-    path = f"{kind.path(client.namespace)}?fieldManager=kubectl-run"
-    pod = await client.request("POST", path, body=_pod(opts, name))
+    pod = await send(client, opts, "POST", kind.path(client.namespace), _pod(opts, name))
     try:
         await enter(process, client, opts, pod, name)
         return 0 if pod["spec"].get("restartPolicy") == "Always" else await _code(process, client, pod)

@@ -8,8 +8,8 @@ from kubesim.api.selectors import parse_labels
 from kubesim.errors import ApiError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import DRY, dry
-from kubesim.shell.kubectl.targets import change, needs, query, seconds
+from kubesim.shell.kubectl.results import DRY, change, dry
+from kubesim.shell.kubectl.targets import needs, query, seconds
 from kubesim.shell.machine import Process
 from kubesim.times import parse as parsed
 
@@ -41,7 +41,7 @@ async def _mark(process: Process, client: Client, opts: Flags, kind: Resource, n
     if bool(node.get("spec", {}).get("unschedulable")) == wanted:
         await process.write(f"node/{node['metadata']['name']} already {done}{DRY[dry(opts)]}\n")
         return
-    await change(process, client, kind, node, {"spec": {"unschedulable": wanted or None}}, done, dry=dry(opts))
+    await change(process, client, opts, kind, node, {"spec": {"unschedulable": wanted or None}}, done)
 
 
 async def drain(process: Process, client: Client, opts: Flags) -> int:
@@ -233,4 +233,4 @@ async def _taint(
             taints.append({"key": key, **({"value": value} if value else {}), "effect": effect})
     done = "tainted" if added else "untainted"
     done = "modified" if added and (replaced or any(removed for *_, removed in specs)) else done
-    await change(process, client, kind, node, {"spec": {"taints": taints or None}}, done, dry=dry(opts))
+    await change(process, client, opts, kind, node, {"spec": {"taints": taints or None}}, done)

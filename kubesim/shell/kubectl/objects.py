@@ -11,16 +11,6 @@ from kubesim.shell.kubectl.flags import Flags
 RBAC = "rbac.authorization.k8s.io"
 
 
-def name_of(opts: Flags) -> str:
-    """Return the one name of a command line. Raises KubectlError."""
-    if len(opts.args) != 1:
-        raise KubectlError(
-            f"error: exactly one NAME is required, got {len(opts.args)}\n"
-            f"See 'kubectl {opts.command} -h' for help and examples"
-        )
-    return opts.args[0]
-
-
 def wrong(text: str) -> KubectlError:
     """Return a refusal of kubectl's own."""
     return KubectlError(f"error: {text}")

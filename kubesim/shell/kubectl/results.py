@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+from urllib.parse import urlencode
+
 from kubesim.shell.kubectl import printing
-from kubesim.shell.kubectl.client import KubectlError, Obj, Resource
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.targets import MERGE, place
 from kubesim.shell.machine import Process
 
 LEFT_OUT = ("go-template", "go-template-file", "template", "templatefile", "jsonpath-file", "custom-columns-file")
@@ -49,6 +54,47 @@ def check_format(opts: Flags) -> None:
         raise KubectlError(f"error: this kubectl was built without {form}")
 
 
+async def send(
+    client: Client, opts: Flags, method: str, path: str, body: Any, sort: str = "application/json", **more: str
+) -> Obj:
+    """Write something in the name of the command, or only try to where that is asked."""
+    pairs = {"fieldManager": opts.get("field-manager") or f"kubectl-{opts.command.partition(' ')[0]}", **more}
+    pairs |= {"dryRun": "All"} if dry(opts) else {}
+    return await client.request(method, f"{path}?{urlencode(pairs)}", body=body, sort=sort)
+
+
+async def change(
+    process: Process,
+    client: Client,
+    opts: Flags,
+    kind: Resource,
+    obj: Obj,
+    body: Any,
+    done: str,
+    *,
+    sort: str = MERGE,
+    local: Obj | None = None,
+) -> None:
+    """Patch an object, and say that it is done; ``local`` is what a dry run on this side makes of it."""
+    if dry(opts) == "client":
+        after = local or obj
+    else:
+        after = await send(client, opts, "PATCH", place(client, kind, obj), body, sort)
+    await report(process, opts, kind, after, done)
+
+
+async def for_each(process: Process, found: Iterable[tuple[Any, ...]], act: Callable[..., Awaitable[object]]) -> int:
+    """Do something with one object after another, whatever becomes of the others; returns the status."""
+    status = 0
+    for some in found:
+        try:
+            await act(*some)
+        except KubectlError as error:
+            await process.error(error.text + "\n")
+            status = error.status
+    return status
+
+
 async def report(process: Process, opts: Flags, kind: Resource, obj: Obj, done: str) -> None:
     """Say what has happened to an object, or print it as ``-o`` asks."""
     form, name = opts.get("output"), (obj.get("metadata") or {}).get("name", "")
@@ -63,16 +109,6 @@ async def report(process: Process, opts: Flags, kind: Resource, obj: Obj, done: 
 
 def check_raw(opts: Flags) -> None:
     """Refuse what does not go with a path of the API. Raises KubectlError."""
-    if opts.args:
-        raise KubectlError("error: arguments may not be passed when --raw is specified")
-    if opts.get("output"):
-        raise KubectlError("error: --raw and --output are mutually exclusive")
     if not opts.get("raw").startswith("/") and ":" not in opts.get("raw"):
         text = opts.get("raw")
         raise KubectlError(f'error: --raw must be a valid URL path: parse "{text}": invalid URI for request')
-
-
-async def complain(process: Process, error: KubectlError) -> int:
-    """Show a refusal where others of the same command go on; returns the status."""
-    await process.error(error.text + "\n")
-    return error.status

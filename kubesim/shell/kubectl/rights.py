@@ -10,10 +10,6 @@ from kubesim.shell.kubectl.texts import to_json
 from kubesim.shell.machine import Process
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"
-USAGE = (
-    "error: you must specify two arguments: verb resource or verb resource/resourceName.\n"
-    "See 'kubectl auth can-i -h' for help and examples."
-)
 
 
 async def whoami(process: Process, client: Client, opts: Flags) -> int:
@@ -43,11 +39,7 @@ async def whoami(process: Process, client: Client, opts: Flags) -> int:
 async def can_i(process: Process, client: Client, opts: Flags) -> int:
     """Ask what this account may do."""
     if opts.on("list"):
-        if opts.args:
-            raise KubectlError("error: list option must be specified with no arguments")
         return await _listed(process, client, opts)
-    if len(opts.args) not in (2, 3):
-        raise KubectlError(USAGE)
     if opts.args[1].startswith("/"):
         spec: Obj = {"nonResourceAttributes": {"path": opts.args[1], "verb": opts.args[0]}}
     else:

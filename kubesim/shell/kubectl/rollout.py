@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.results import dry, report
+from kubesim.shell.kubectl.results import change
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.targets import JSON, change, chosen, place, seconds
+from kubesim.shell.kubectl.targets import JSON, chosen, place, seconds
 from kubesim.shell.machine import Process
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -30,8 +30,6 @@ WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
 async def _targets(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, Obj]]:
-    if not opts.args and not opts.files:
-        raise KubectlError("error: required resource not specified")
     verb = opts.command.split()[1]
     if len(opts.args) == 1 and "/" not in opts.args[0] and verb in ("restart", "pause", "resume"):
         opts.given.setdefault("all", ["true"])
@@ -60,7 +58,7 @@ async def restart(process: Process, client: Client, opts: Flags) -> int:
             raise KubectlError(
                 f'error: {kind.collection} "{name}" can\'t restart paused deployment (run rollout resume first)'
             )
-        await change(process, client, kind, obj, body, "restarted")
+        await change(process, client, opts, kind, obj, body, "restarted")
     return 0
 
 
@@ -71,7 +69,8 @@ async def pause(process: Process, client: Client, opts: Flags) -> int:
         name = obj["metadata"]["name"]
         if bool(obj["spec"].get("paused")) == hold:
             raise KubectlError(f'error: {kind.collection} "{name}" is {"already" if hold else "not"} paused')
-        await change(process, client, kind, obj, {"spec": {"paused": hold or None}}, "paused" if hold else "resumed")
+        body = {"spec": {"paused": hold or None}}
+        await change(process, client, opts, kind, obj, body, "paused" if hold else "resumed")
     return 0
 
 
@@ -227,13 +226,6 @@ async def undo(process: Process, client: Client, opts: Flags) -> int:
             own = {key: value for key, value in (obj["metadata"].get("annotations") or {}).items() if key in KEPT}
             kept = {key: value for key, value in found[wanted or numbers[-2]][1].items() if key not in KEPT}
             body.append({"op": "replace", "path": "/metadata/annotations", "value": {**own, **kept}})
-        how = dry(opts)
-        if how == "client" or opts.get("output"):
-            after = {**obj, "spec": {**obj["spec"], "template": chosen_template}}
-            if how != "client":
-                path = place(client, kind, obj) + ("?dryRun=All" if how else "")
-                after = await client.request("PATCH", path, body=body, sort=JSON)
-            await report(process, opts, kind, after, "rolled back")
-            continue
-        await change(process, client, kind, obj, body, "rolled back", sort=JSON, dry=how)
+        after = {**obj, "spec": {**obj["spec"], "template": chosen_template}}
+        await change(process, client, opts, kind, obj, body, "rolled back", sort=JSON, local=after)
     return 0

@@ -5,12 +5,11 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
-from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
-from kubesim.shell.kubectl.results import complain, dry, report
+from kubesim.shell.kubectl.results import dry, for_each, report, send
 from kubesim.shell.kubectl.targets import MERGE, NOTHING, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 
@@ -121,15 +120,13 @@ async def _each(
     process: Process, client: Client, opts: Flags, words: list[str], change: Callable[[Obj], None], what: str
 ) -> int:
     """Change the pods' part of every object that is meant."""
-    status = 0
-    for kind, obj in await chosen(process, client, opts, words):
-        try:
-            after = copy.deepcopy(obj)
-            change(pod_spec(kind, after))
-            await _send(process, client, opts, kind, obj, after, what)
-        except KubectlError as error:
-            status = await complain(process, error)
-    return status
+
+    async def act(kind: Resource, obj: Obj) -> None:
+        after = copy.deepcopy(obj)
+        change(pod_spec(kind, after))
+        await _send(process, client, opts, kind, obj, after, what)
+
+    return await for_each(process, await chosen(process, client, opts, words), act)
 
 
 async def _send(
@@ -141,12 +138,9 @@ async def _send(
     if not patch:
         return
     if dry(opts) != "client" and not opts.on("local"):
-        pairs = {"fieldManager": opts.get("field-manager") or "kubectl-set"} | (
-            {"dryRun": "All"} if dry(opts) else {}
-        )
-        path = f"{place(client, kind, before)}?{urlencode(pairs)}"
         try:
-            after = await client.request("PATCH", path, body=patch, sort=MERGE if shape is None else STRATEGIC)
+            sort = MERGE if shape is None else STRATEGIC
+            after = await send(client, opts, "PATCH", place(client, kind, before), patch, sort)
         except KubectlError as error:
             text = f"error: failed to patch {what} update to pod template: {error.message}"
             raise KubectlError(text, reason=error.reason) from error

@@ -26,16 +26,6 @@ NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind o
 
 async def exec_(process: Process, client: Client, opts: Flags) -> int:
     """Run a command in a container."""
-    if not opts.args and not opts.files:
-        raise KubectlError("error: pod, type/name or --filename must be specified")
-    command = opts.after or []
-    if len(opts.args) > 1:
-        raise KubectlError(
-            "error: exec [POD] [COMMAND] is not supported anymore. Use exec [POD] -- [COMMAND] instead\n"
-            "See 'kubectl exec -h' for help and examples"
-        )
-    if not command:
-        raise KubectlError("error: you must specify at least one command for the container")
     pod = await pod_of(client, opts.args[0])
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
@@ -45,7 +35,7 @@ async def exec_(process: Process, client: Client, opts: Flags) -> int:
     if tty and process.tty(0) is None:
         await process.error(NO_TERMINAL)
         tty = False
-    asked = [*(("command", word) for word in command), *_asked(container, opts.on("stdin"), tty)]
+    asked = [*(("command", word) for word in opts.after or ()), *_asked(container, opts.on("stdin"), tty)]
     return await _converse(process, client, pod, "exec", asked, stdin=opts.on("stdin"), tty=tty)
 
 

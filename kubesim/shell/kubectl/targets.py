@@ -199,25 +199,3 @@ def located(client: Client, kind: Resource, obj: Obj) -> Obj:
             f"You must pass '--namespace={own}' to perform this operation."
         )
     return {**obj, "metadata": {**metadata, "namespace": own or client.namespace}}
-
-
-async def change(
-    process: Process,
-    client: Client,
-    kind: Resource,
-    obj: Obj,
-    body: Any,
-    done: str,
-    *,
-    sort: str = MERGE,
-    dry: str = "",
-) -> Obj:
-    """Patch an object, and say that it is done."""
-    name = obj["metadata"]["name"]
-    suffix = {"server": " (server dry run)", "client": " (dry run)", "unchanged": " (dry run)"}.get(dry, "")
-    after = obj
-    if dry in ("", "none", "server"):
-        pairs = {"fieldManager": "kubectl-" + done.split()[0], **({"dryRun": "All"} if dry == "server" else {})}
-        after = await client.request("PATCH", f"{place(client, kind, obj)}?{urlencode(pairs)}", body=body, sort=sort)
-    await process.write(f"{kind.qualified}/{name} {done}{suffix}\n")
-    return after

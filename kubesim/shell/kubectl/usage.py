@@ -15,10 +15,6 @@ from kubesim.shell.machine import Process
 
 async def top(process: Process, client: Client, opts: Flags) -> int:
     """Show what nodes or pods use."""
-    if opts.args and opts.get("selector"):
-        raise KubectlError("error: only one of NAME or selector can be provided")
-    if opts.get("sort-by") not in ("", "cpu", "memory"):
-        raise KubectlError("error: --sort-by accepts only cpu or memory")
     served = {kind.plural for kind in await client.resources() if kind.group == "metrics.k8s.io"}
     plural = "nodes" if opts.command == "top node" else "pods"
     if plural not in served:

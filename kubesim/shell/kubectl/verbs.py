@@ -30,7 +30,7 @@ from kubesim.shell.kubectl import (
     waiting,
 )
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import GROUPS, Flags, parse
+from kubesim.shell.kubectl.flags import GROUPS, Flags, check, parse
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.kubectl.kubeconfig import Kubeconfig, load
 from kubesim.shell.machine import Process
@@ -100,6 +100,7 @@ async def run(process: Process) -> int:
         if opts.command not in {*VERBS, *LOCAL} or opts.on("help"):
             await process.write(about.usage_of(" ".join(opts.args) if opts.command == "help" else opts.command))
             return int(opts.command in GROUPS and not opts.on("help"))
+        check(opts)
         results.check_format(opts)
         if opts.command in LOCAL:
             return await LOCAL[opts.command](process, opts)

@@ -24,8 +24,6 @@ FORMAT = (
 async def wait(process: Process, client: Client, opts: Flags) -> int:
     """Wait for objects, one after another."""
     wanted = opts.get("for")
-    if "for" not in opts or not wanted:
-        raise KubectlError('error: unrecognized condition: ""')
     kind_of_wait, holds = _wanted(wanted)
     limit = seconds(opts, "timeout", 30.0)
     limit = WEEK_S if limit < 0 else limit
@@ -101,8 +99,6 @@ async def _targets(process: Process, client: Client, opts: Flags, how: str) -> l
     if opts.files:
         objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
         return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
-    if not opts.args:
-        raise KubectlError("error: You must provide one or more resources by argument or filename.")
     found = []
     for kind, name in await kinds_and_names(client, opts.args):
         space = "" if opts.on("all-namespaces") else client.namespace
