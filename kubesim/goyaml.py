@@ -1,7 +1,8 @@
-"""YAML as Go's library writes it."""
+"""Objects as text: YAML and JSON as Go's libraries write them."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -37,3 +38,18 @@ def to_yaml(value: Any) -> str:
     """Return a value as YAML, its keys sorted."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=True, default_flow_style=False, allow_unicode=True)
     return text.removesuffix("...\n")
+
+
+def to_json(value: Any, indent: int = 4, *, sort: bool = True) -> str:
+    """Return a value as JSON over several lines."""
+    return escaped(json.dumps(value, indent=indent, sort_keys=sort, ensure_ascii=False)) + "\n"
+
+
+def compact(value: Any) -> str:
+    """Return JSON in one line without blanks."""
+    return escaped(json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False))
+
+
+def escaped(text: str) -> str:
+    """Return JSON with what HTML knows escaped."""
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kubesim.goyaml import to_json, to_yaml
 from kubesim.shell.kubectl.client import VERSION, Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import FLAGS, NAMES, Flags
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.texts import to_json, to_yaml
 from kubesim.shell.machine import Process
 
 HELP = (

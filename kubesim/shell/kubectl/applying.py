@@ -6,13 +6,13 @@ import json
 from functools import partial
 from typing import Any
 
+from kubesim.goyaml import compact
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
 from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sources
-from kubesim.shell.kubectl.texts import compact
 from kubesim.shell.machine import Process
 
 MANAGER = "kubectl-client-side-apply"

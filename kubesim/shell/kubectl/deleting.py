@@ -34,7 +34,7 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
                 status = error.status
     if opts.on("wait", True) and not opts.on("force") and not dry(opts):
         for kind, path in gone:
-            await until_gone(process, client, opts, f"{kind.plural}/{path.rpartition('/')[2]}", path)
+            await _until_gone(process, client, opts, kind, path)
     return status
 
 
@@ -101,12 +101,21 @@ async def remove(
         if missing_ok and error.reason == "NotFound":
             return
         raise
-    await until_gone(process, client, opts, f"{kind.plural}/{path.rpartition('/')[2]}", path)
+    await _until_gone(process, client, opts, kind, path)
 
 
-async def until_gone(process: Process, client: Client, opts: Flags, shown: str, path: str) -> None:
-    """Wait until an object is gone, or another has its name. Raises KubectlError after ``--timeout``."""
-    left = seconds(opts, "timeout", 0.0) or float("inf")
+async def _until_gone(process: Process, client: Client, opts: Flags, kind: Resource, path: str) -> None:
+    late = f"timed out waiting for the condition on {kind.plural}/{path.rpartition('/')[2]}"
+    await until_gone(process, client, path, end_of(process, opts), late)
+
+
+def end_of(process: Process, opts: Flags) -> float:
+    """Return when ``--timeout`` is over, on the machine's clock."""
+    return process.machine.now() + (seconds(opts, "timeout", 0.0) or float("inf"))
+
+
+async def until_gone(process: Process, client: Client, path: str, end: float, late: str) -> None:
+    """Wait until an object is gone, or another has its name. Raises KubectlError where that is too ``late``."""
     uid = ""
     while True:
         try:
@@ -118,7 +127,6 @@ async def until_gone(process: Process, client: Client, opts: Flags, shown: str, 
         uid = uid or found["metadata"].get("uid", "")
         if found["metadata"].get("uid", "") != uid:
             return
-        if left <= 0:
-            raise KubectlError(f"error: timed out waiting for the condition on {shown}")
-        await process.sleep(min(POLL_S, left))
-        left -= POLL_S
+        if process.machine.now() >= end:
+            raise KubectlError(f"error: {late}")
+        await process.sleep(POLL_S)

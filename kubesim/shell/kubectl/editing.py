@@ -6,6 +6,7 @@ import random
 
 import yaml
 
+from kubesim.goyaml import to_yaml
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
@@ -13,7 +14,6 @@ from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import headless, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
-from kubesim.shell.kubectl.texts import to_yaml
 from kubesim.shell.machine import Process
 from kubesim.shell.quoting import quote
 from kubesim.shell.tools.jq import documents

@@ -182,6 +182,15 @@ def _wrong(found: Flags, text: str) -> KubectlError:
     return KubectlError(f"error: {text}\nSee 'kubectl {found.command} --help' for usage.")
 
 
+def number(opts: Flags, name: str) -> int:
+    """Return a flag's whole number; 0 where it is not given. Raises KubectlError in the parser's words."""
+    text = opts.get(name, "0")
+    if not re.fullmatch(r"[+-]?\d{1,18}", text):
+        reason = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise _wrong(opts, f'invalid argument "{text}" for "--{name}" flag: {reason}')
+    return int(text)
+
+
 def _keep(found: Flags, name: str, value: str, kind: str | None, shown: str) -> None:
     if kind is None:
         if value not in TRUE + FALSE:

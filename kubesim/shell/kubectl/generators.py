@@ -6,29 +6,54 @@ import base64
 import json
 import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.objects import (
-    RBAC,
-    container,
-    made,
-    number,
-    subjects,
-    wrong,
-)
+from kubesim.shell.kubectl.flags import Flags, number
 from kubesim.shell.kubectl.rights import SPECIAL
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
+RBAC = "rbac.authorization.k8s.io"
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 BAD_KEY = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
     "'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
+
+
+def wrong(text: str) -> KubectlError:
+    """Return a refusal of kubectl's own."""
+    return KubectlError(f"error: {text}")
+
+
+def made(api_version: str, kind: str, name: str, **parts: Any) -> Obj:
+    """Return an object without what is None."""
+    found = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **parts}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def container(name: str, image: str, **more: Any) -> Obj:
+    """Return a container without what is empty, as clients write one."""
+    return {"name": name, "image": image, "resources": {}, **{key: value for key, value in more.items() if value}}
+
+
+def subjects(opts: Flags) -> list[Obj]:
+    """Return whom the flags name. Raises KubectlError."""
+    found: list[Obj] = [
+        {"apiGroup": RBAC, "kind": kind, "name": name}
+        for kind, flag in (("User", "user"), ("Group", "group"))
+        for name in opts.words(flag)
+    ]
+    for text in opts.words("serviceaccount"):
+        space, colon, name = text.partition(":")
+        if not colon or not name or ":" in name:
+            raise wrong("serviceaccount must be <namespace>:<name>")
+        found.append({"kind": "ServiceAccount", "name": name, "namespace": space})
+    return found
 
 
 async def deployment(process: Process, client: Client, opts: Flags) -> Obj:

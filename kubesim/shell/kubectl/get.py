@@ -6,8 +6,7 @@ from urllib.parse import urlencode
 
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import TABLE, Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.objects import number
+from kubesim.shell.kubectl.flags import Flags, number
 from kubesim.shell.kubectl.results import check_raw
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import kinds_and_names, manifests, query

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from kubesim.shell.kubectl import govalues as go
+from kubesim.goyaml import compact
 from kubesim.shell.kubectl.client import KubectlError
-from kubesim.shell.kubectl.texts import compact
 
 _QUOTED = r"""(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')"""
 _ACTION = re.compile(rf"""([^{{]+)|\{{((?:{_QUOTED}|[^}}"'])*\}}?)""")
@@ -30,6 +30,7 @@ _COMPARISON = re.compile(r"([^!<>=]+)([!<>=]+)(.+?)")
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 DEEPEST = 200
 MOST_STEPS = 100_000
 """How much may be looked at: nothing else runs meanwhile."""
@@ -85,11 +86,45 @@ def values(path: str, obj: Any) -> list[Any]:
         raise KubectlError(f"error: {error}") from error
 
 
+def _unquoted(text: str) -> str:
+    """Return the text of a Go string literal."""
+
+    def one(match: re.Match[str]) -> str:
+        code = match[1]
+        if len(code) > 1 and code[0] in "xuU":
+            return chr(int(code[1:], 16))
+        return chr(int(code, 8)) if code.isdigit() else _ESCAPES.get(code, code)
+
+    return re.sub(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U000[0-9a-fA-F]{5}|[0-7]{3}|.)", one, text)
+
+
+def _kind_of(value: Any) -> str:
+    """Return a value's type as Go names it."""
+    if value is None:
+        return "nil"
+    names: dict[type, str] = {bool: "bool", int: "int", float: "float64", str: "string"}
+    return names.get(type(value)) or ("map[string]interface {}" if isinstance(value, Mapping) else "[]interface {}")
+
+
+def shown(value: Any) -> str:
+    """Return a value as Go's ``%v`` prints it."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        decimal = Decimal(repr(value))
+        return format(decimal, "f").removesuffix(".0") if -4 <= decimal.adjusted() < 21 else repr(value)
+    if isinstance(value, Mapping):
+        return f"map[{' '.join(f'{key}:{shown(each)}' for key, each in sorted(value.items()))}]"
+    return f"[{' '.join(map(shown, value))}]" if isinstance(value, list) else str(value)
+
+
 def _shown(value: Any) -> str:
     """Return a value as a template prints it."""
     if isinstance(value, dict | list):
         return compact(value)
-    return "null" if value is None else go.shown(value)
+    return "null" if value is None else shown(value)
 
 
 def _syntax(value: Any) -> str:
@@ -101,7 +136,7 @@ def _syntax(value: Any) -> str:
         return f"[]interface {{}}{{{', '.join(map(_syntax, value))}}}"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
-    return "interface {}(nil)" if value is None else go.shown(value)
+    return "interface {}(nil)" if value is None else shown(value)
 
 
 def _parsed(template: str) -> list[_Piece]:
@@ -188,7 +223,7 @@ _READ: dict[str, Callable[[str], list[Step]]] = {
     "filter": _filter,
     "deep": lambda name: [("deep", None), *([("field", name)] if name else [])],
     "inner": _inner,
-    "text": lambda text: [("text", go.unquoted(f'"{text[1:-1]}"'))],
+    "text": lambda text: [("text", _unquoted(text[1:-1]))],
     "field": _field,
     "number": _number,
     "word": lambda word: [("value", word == "true") if word in ("true", "false") else ("word", word)],
@@ -254,7 +289,7 @@ class _Walk:
 
     def _filtered(self, value: Any, left: list[Step], sign: str, right: list[Step]) -> Iterator[Any]:
         if not isinstance(value, list):
-            raise PathError(f"{go.shown(value)} is not array or slice and cannot be filtered")
+            raise PathError(f"{shown(value)} is not array or slice and cannot be filtered")
         for item in value:
             lefts = self.along([item], left)
             rights = self.along([item], right) if lefts and sign else []
@@ -279,7 +314,7 @@ def _below(value: Any) -> list[Any]:
 
 def _sliced(value: Any, first: int | None, last: int | None, derived: bool, by: int | None) -> list[Any]:
     if not isinstance(value, list):
-        raise PathError(f"{go.kind_of(value)} is not array or slice")
+        raise PathError(f"{_kind_of(value)} is not array or slice")
     size = len(value)
     start = (first or 0) + (size if (first or 0) < 0 else 0)
     end = size if last is None else last

@@ -7,8 +7,7 @@ import json
 from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.objects import number
+from kubesim.shell.kubectl.flags import Flags, number
 from kubesim.shell.kubectl.streams import container_of, containers, selector_of
 from kubesim.shell.kubectl.targets import kinds_and_names, seconds
 from kubesim.shell.machine import Process

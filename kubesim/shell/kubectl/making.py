@@ -10,9 +10,8 @@ from kubesim.errors import ApiError
 from kubesim.shell.kubectl.applying import configured
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
-from kubesim.shell.kubectl.flags import Flags
-from kubesim.shell.kubectl.generators import GENERATORS
-from kubesim.shell.kubectl.objects import container, made, number
+from kubesim.shell.kubectl.flags import Flags, number
+from kubesim.shell.kubectl.generators import GENERATORS, container, made
 from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
 from kubesim.shell.kubectl.streams import enter
 from kubesim.shell.kubectl.targets import located, seconds, sources

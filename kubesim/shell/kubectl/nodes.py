@@ -7,9 +7,10 @@ from urllib.parse import urlencode
 from kubesim.api.selectors import parse_labels
 from kubesim.errors import ApiError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.deleting import end_of, until_gone
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import DRY, change, dry
-from kubesim.shell.kubectl.targets import needs, query, seconds
+from kubesim.shell.kubectl.targets import needs, query
 from kubesim.shell.machine import Process
 from kubesim.times import parse as parsed
 
@@ -136,11 +137,10 @@ def _sorted(pods: list[Obj], opts: Flags) -> tuple[list[Obj], dict[str, list[str
 
 
 async def _evict(process: Process, client: Client, opts: Flags, pods: list[Obj]) -> None:
-    left = seconds(opts, "timeout", 0.0) or float("inf")
+    end, late = end_of(process, opts), "drain did not complete within the timeout"
     grace = opts.get("grace-period")
     options = {"deleteOptions": {"gracePeriodSeconds": int(grace)}} if grace.isdecimal() else {}
     kind = await client.resource("pods")
-    waiting = list(pods)
     for pod in pods:
         path = kind.path(pod["metadata"]["namespace"], pod["metadata"]["name"])
         names = {"name": pod["metadata"]["name"], "namespace": pod["metadata"]["namespace"]}
@@ -155,35 +155,18 @@ async def _evict(process: Process, client: Client, opts: Flags, pods: list[Obj])
             except KubectlError as error:
                 if error.reason == "NotFound":
                     break
-                if error.reason != "TooManyRequests" or left <= 0:
+                if error.reason != "TooManyRequests" or process.machine.now() >= end:
                     raise
                 await process.error(
                     f'error when evicting pods/"{names["name"]}" -n "{names["namespace"]}" (will retry after 5s): '
                     f"{error.text.partition(': ')[2]}\n"
                 )
                 await process.sleep(5)
-                left -= 5
-    for pod in waiting:
-        left = await _gone(process, client, pod, kind, left)
+    for pod in pods:
+        path = kind.path(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        await until_gone(process, client, path, end, late)
         done = "deleted" if opts.on("disable-eviction") else "evicted"
         await process.write(f"pod/{pod['metadata']['name']} {done}\n")
-
-
-async def _gone(process: Process, client: Client, pod: Obj, kind: Resource, left: float) -> float:
-    path = kind.path(pod["metadata"]["namespace"], pod["metadata"]["name"])
-    while True:
-        try:
-            found = await client.request("GET", path)
-        except KubectlError as error:
-            if error.reason == "NotFound":
-                return left
-            raise
-        if found["metadata"]["uid"] != pod["metadata"]["uid"]:
-            return left
-        if left <= 0:
-            raise KubectlError("error: drain did not complete within the timeout")
-        await process.sleep(1)
-        left -= 1
 
 
 async def taint(process: Process, client: Client, opts: Flags) -> int:

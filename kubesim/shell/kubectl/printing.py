@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kubesim.shell.kubectl import govalues as go
+from kubesim.goyaml import to_json, to_yaml
 from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import KubectlError, Obj
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.texts import to_json, to_yaml
 
 PLAIN: dict[str, Callable[[Obj], str]] = {"json": to_json, "yaml": to_yaml}
 
@@ -93,7 +92,7 @@ def custom_columns(spec: str, obj: Obj, *, headers: bool = True) -> str:
 
 
 def _field(path: str, item: Obj) -> str:
-    found = [safe(go.shown(value)) for value in jsonpath.values(jsonpath.relaxed(path), item)]
+    found = [safe(jsonpath.shown(value)) for value in jsonpath.values(jsonpath.relaxed(path), item)]
     return ",".join(found) or "<none>"
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from kubesim.goyaml import to_json
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import report
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.texts import to_json
 from kubesim.shell.machine import Process
 
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.deleting import end_of
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import change
 from kubesim.shell.kubectl.tabs import table
-from kubesim.shell.kubectl.targets import JSON, chosen, place, seconds
+from kubesim.shell.kubectl.targets import JSON, chosen, place
 from kubesim.shell.machine import Process
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -86,7 +87,7 @@ async def status(process: Process, client: Client, opts: Flags) -> int:
 
 
 async def _status(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> None:
-    left = seconds(opts, "timeout", 0.0) or float("inf")
+    end = end_of(process, opts)
     last, path = "", place(client, kind, obj)
     while True:
         text, done = _progress(kind, obj)
@@ -95,10 +96,9 @@ async def _status(process: Process, client: Client, opts: Flags, kind: Resource,
         last = text
         if done or not opts.on("watch", True):
             return
-        if left <= 0:
+        if process.machine.now() >= end:
             raise KubectlError("error: timed out waiting for the condition")
-        await process.sleep(min(0.5, left))
-        left -= 0.5
+        await process.sleep(min(0.5, end - process.machine.now()))
         obj = await client.request("GET", path)
 
 

@@ -30,9 +30,9 @@ from kubesim.shell.kubectl import (
     waiting,
 )
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.configuring import Kubeconfig, load
 from kubesim.shell.kubectl.flags import GROUPS, Flags, check, parse
 from kubesim.shell.kubectl.generators import GENERATORS
-from kubesim.shell.kubectl.kubeconfig import Kubeconfig, load
 from kubesim.shell.machine import Process
 from kubesim.times import parse_go_duration
 
