@@ -14,7 +14,6 @@ import orjson
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kubesim import controllers, kubeconfig, pools, scheduler, storage_classes
-from kubesim.activity import Activity
 from kubesim.addresses import Addresses
 from kubesim.api.backend import Backend
 from kubesim.api.callouts import Caller
@@ -31,7 +30,7 @@ from kubesim.auth.nodes import NodeAuthorizer
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import ISSUER, TokenSigner
-from kubesim.auth.users import MASTERS, User
+from kubesim.auth.users import MASTERS
 from kubesim.availability import Availability
 from kubesim.changelog import ChangeLogError, Changes, State
 from kubesim.clock import Clock
@@ -197,7 +196,6 @@ class Cluster:
         self._definitions = Definitions(self.operations)
         self._addresses = Addresses(self.operations)
         self._parts: list[Runnable] = []
-        self.activity = Activity(clock)
         self.changes = Changes()
         self.guard = Guard(self.store)
         self.signer = keys.signer
@@ -229,7 +227,6 @@ class Cluster:
                 nodes=self.nodes,
                 address=server.removeprefix("https://").partition("/")[0],
                 fairness=Fairness(clock),
-                on_request=self._note_user,
                 recorded=stamp(clock.now()) if recording else "",
             )
         )
@@ -306,7 +303,6 @@ class Cluster:
             place = server + path if keys.signer.issuer == ISSUER else server
             cluster = cls(spec, keys, clock, place, ca, recording=recording)
             cluster.store.load((saved.version, saved.objects), cluster._kinds)
-            cluster.activity.restore(saved.users)
         cluster._note_changes()
         cluster._seeder.follow_namespaces()
         if not recording:
@@ -342,7 +338,7 @@ class Cluster:
 
     def _other_changes(self) -> State:
         """Return what has changed besides objects; it is taken together with them."""
-        return lines("user", self.activity.changes()) | lines("kubelet", self.nodes.changes())
+        return lines("kubelet", self.nodes.changes())
 
     def _kinds(self, objects: Mapping[str, Iterable[Obj]]) -> dict[str, Kind]:
         """Return the kinds of a snapshot's tables; those of custom objects are learnt from their definitions."""
@@ -402,10 +398,6 @@ class Cluster:
         """Note when the cluster is to end."""
         self.spec.deadline = deadline
         self._note_spec()
-
-    def _note_user(self, user: User) -> None:
-        if self.activity.note(user.name):
-            self.changes.touch()
 
     def admin_kubeconfig(self) -> str:
         """Return the administrator's kubeconfig as YAML."""

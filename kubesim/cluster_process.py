@@ -193,7 +193,6 @@ class ClusterProcess:
         return {
             "describe": self._describe,
             "deadline": self._set_deadline,
-            "activity": self._activity,
         }
 
     async def _describe(self) -> Obj:
@@ -213,6 +212,3 @@ class ClusterProcess:
 
     async def _set_deadline(self, deadline: str | None) -> None:
         (await asyncio.shield(self._made)).set_deadline(parse_time(deadline))
-
-    async def _activity(self) -> Obj:
-        return (await asyncio.shield(self._made)).activity.report()

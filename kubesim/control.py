@@ -63,8 +63,6 @@ class Control:
                     "PATCH": lambda: self._patch(request, name),
                     "DELETE": lambda: self._delete(name),
                 }
-            case ["clusters", name, "activity"]:
-                handlers = {"GET": lambda: self._activity(name)}
             case _:
                 raise HostError(404, "Nothing is here; the control API begins at /control/clusters.")
         handler = handlers.get(request.method)
@@ -119,10 +117,6 @@ class Control:
         """Answer DELETE of one cluster."""
         await self._host.drop(name)
         return json_response({"name": name, "status": "deleted"})
-
-    async def _activity(self, name: str) -> web.Response:
-        """Answer GET of a cluster's users."""
-        return json_response({"users": await self._host.ask(name, "activity")})
 
     def _shown(self, cluster: Tenant) -> Obj:
         """Return a cluster as the API shows it."""

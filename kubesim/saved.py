@@ -1,4 +1,4 @@
-"""What is kept of a cluster, by key: the cluster itself, its objects, its users, and what its kubelets remember."""
+"""What is kept of a cluster, by key: the cluster itself, its objects, and what its kubelets remember."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ class Saved:
     version: int = 0
     objects: dict[str, list[bytes]] = field(default_factory=dict)
     """JSON by table."""
-    users: Obj = field(default_factory=dict)
     kubelets: Obj = field(default_factory=dict)
 
     @classmethod
@@ -35,8 +34,6 @@ class Saved:
                     saved.version = orjson.loads(value)
                 case ["object", table, _, _]:
                     saved.objects.setdefault(table, []).append(value)
-                case ["user", name]:
-                    saved.users[name] = orjson.loads(value)
                 case ["kubelet", name]:
                     saved.kubelets[name] = orjson.loads(value)
         return saved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
@@ -83,7 +83,6 @@ class Backend:
     nodes: NodeAccess
     address: str
     fairness: Fairness
-    on_request: Callable[[User], object] = field(default=lambda user: None)
     recorded: str = ""
     """The moment that this is a recording of, for reading only; empty for a cluster that runs."""
 

@@ -97,7 +97,6 @@ class ApiServer:
         """Answer somebody who is known and has a share left."""
         backend = self._backend
         user = impersonate(asking, request.headers, backend.authorizer)
-        backend.on_request(user)
         info = requestinfo.read(request.method, path, request.query)
         if not backend.authorizer.allows(user, info.attributes()):
             request[TOLD]["X-Content-Type-Options"] = "nosniff"
