@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import asdict
 from datetime import datetime
 
 from kubesim.auth.attributes import Attributes, forbidden
@@ -14,6 +15,7 @@ from kubesim.auth.users import service_account_user
 from kubesim.client import Client, ObjectList, WatchEvent, Write
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
+from kubesim.schema.kinds import registry
 
 REVIEWS = "subjectaccessreviews.authorization.k8s.io"
 REFLECTED = (
@@ -80,19 +82,8 @@ class ActingClient(Client):
         raise error
 
     async def _allows(self, asked: Attributes) -> bool:
-        wanted = {
-            "verb": asked.verb,
-            "group": asked.group,
-            "resource": asked.resource,
-            "subresource": asked.subresource,
-            "namespace": asked.namespace,
-            "name": asked.name,
-        }
-        spec = {
-            "user": self._user.name,
-            "groups": [*self._user.groups],
-            "resourceAttributes": {key: value for key, value in wanted.items() if value},
-        }
+        wanted = {key: value for key, value in asdict(asked).items() if value}
+        spec = {"user": self._user.name, "groups": [*self._user.groups], "resourceAttributes": wanted}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         return bool((await self._client.create(REVIEWS, review))["status"]["allowed"])
 
@@ -114,17 +105,5 @@ def acting(client: Client, clock: Clock, pod: Obj, say: Callable[[str], None]) -
 
 def _go_type(resource: str) -> str:
     """Return how client-go names the type of a resource's objects: ``*v1.Pod``; of custom ones it knows no other."""
-    known = TYPES.get(resource)
-    return f"*v1.{known}" if known else "*unstructured.Unstructured"
-
-
-TYPES = {
-    "pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "services": "Service", "endpoints": "Endpoints",
-    "configmaps": "ConfigMap", "secrets": "Secret", "jobs.batch": "Job", "events": "Event",
-    "ingresses.networking.k8s.io": "Ingress", "ingressclasses.networking.k8s.io": "IngressClass",
-    "deployments.apps": "Deployment", "replicasets.apps": "ReplicaSet", "statefulsets.apps": "StatefulSet",
-    "daemonsets.apps": "DaemonSet", "cronjobs.batch": "CronJob", "resourcequotas": "ResourceQuota",
-    "persistentvolumes": "PersistentVolume", "persistentvolumeclaims": "PersistentVolumeClaim",
-    "horizontalpodautoscalers.autoscaling": "HorizontalPodAutoscaler",
-}  # fmt: skip
-"""What operators and exporters read, by the names of its Go types."""
+    known = next((kind for kind in registry.all() if kind.resource == resource), None)
+    return f"*{known.version}.{known.kind}" if known else "*unstructured.Unstructured"

@@ -1,36 +1,6 @@
 """The cluster file of ``kubesim serve --cluster-file``: the nodes and the first objects of a fresh cluster.
 
-    nodes:                       # instead of --nodes, --gpus and --product
-    - count: 3                   # 1
-      product: H100              # H100
-      gpus: 8                    # 8
-      profile: gke               # gke: named and labelled as that cloud's; plain: as any machine's
-      name: trainer              # trainer-0, trainer-1, ...; by default the profile names them
-      labels: {team: vision}
-      taints:
-      - {key: nvidia.com/gpu, value: present, effect: NoSchedule}
-      kubelet:                   # of their KubeletConfiguration: what lets pods be evicted, and images be removed
-        evictionHard: {memory.available: 5%, nodefs.available: 10%}
-      present: [nginx:1.28]      # images that are on these nodes already
-    present:                     # images that are on all nodes already, beside those that such nodes have in any case
-    - registry.example.com/team/embedding-api:1.4
-    images:                      # that registries serve beside the public ones; kubesim/README.md names the fields
-    - name: registry.example.com/team/embedding-api
-      tags: ["1.*", latest]
-      from: python:3.12-slim
-      script: |
-        #!/usr/bin/env python3
-        print("serving")
-    addons:                      # what kubesim brings
-    - gpu-operator               # device plugin, feature discovery, dcgm-exporter
-    - monitoring                 # Prometheus, kube-state-metrics, node_exporter
-    namespaces:
-    - training                   # or metadata: {name: training, labels: {...}, annotations: {...}}
-    - {name: serving, labels: {pod-security.kubernetes.io/enforce: baseline}}
-    manifests:
-    - quota.yaml                 # a file or a folder of them, relative to this file
-    - {apiVersion: v1, kind: ConfigMap, metadata: {name: site}, data: {a: b}}
-
+``clusterfile.yaml`` shows one that has every field.
 What it says is checked in two steps: its own fields when it is read, and every object by the API that takes it in.
 """
 
