@@ -25,6 +25,7 @@ from kubesim.shell.nodes import (
     If,
     Node,
     Redirected,
+    ScriptError,
     Sequence,
     Simple,
     While,
@@ -33,7 +34,6 @@ from kubesim.shell.nodes import (
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
-from kubesim.shell.syntax import ScriptError
 
 MOST_CALLS = 1000
 LONG = 4096  # characters of a script that take a while to parse

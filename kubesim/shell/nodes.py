@@ -1,4 +1,4 @@
-"""What a script is made of once it is parsed: words of parts, and commands."""
+"""What a script is made of once it is parsed: words of parts, and commands; and the errors of one that is none."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ Part = Text | Param | Sub | Arith | ProcSub | Array
 Word = tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Redirect:
-    """``fd op target``; ``fd`` is -1 where none was given. A here-document's text is ``target``."""
+    """``fd op target``; ``fd`` is -1 where none was given. A here-document's text is ``target``, once it is read."""
 
     fd: int
     op: str
@@ -228,3 +228,52 @@ class Piece:
 
 Pieces = list[Piece | None]
 """None is a break between fields, as in "$@"."""
+
+
+class ScriptError(Exception):
+    """A script that cannot be parsed. ``unfinished`` says that more input could make it right."""
+
+    def __init__(
+        self, kind: str, token: str = "", *, expecting: str = "", line: int = 1, unfinished: bool = False
+    ) -> None:
+        super().__init__(kind, token)
+        self.kind = kind  # unexpected, end, quote, backquote, brace, substitution or deep
+        self.token = token
+        self.expecting = expecting
+        self.line = line
+        self.unfinished = unfinished
+
+    def text(self, dialect: str, source: str) -> str:
+        """Return what the shell prints after its own name and position; bash adds the offending line."""
+        if dialect == "bash":
+            return self._bash()
+        if dialect == "dash":
+            return "Syntax error: " + self._almquist(f"{self._quoted()} unexpected")
+        return "syntax error: " + self._almquist(f"unexpected {self._quoted()}")
+
+    def _quoted(self) -> str:
+        plain = ("newline", "word", "end of file", "redirection")
+        return self.token if self.token in plain else f'"{self.token}"'
+
+    def _almquist(self, unexpected: str) -> str:
+        fixed = {
+            "quote": "Unterminated quoted string",
+            "backquote": "EOF in backquote substitution",
+            "brace": "Missing '}'",
+            "deep": "memory exhausted",
+            "loop": "Bad for loop variable",
+        }
+        text = fixed.get(self.kind, unexpected)
+        if unexpected.startswith("unexpected"):  # BusyBox begins in lower case
+            text = text if text.startswith("EOF") else text[:1].lower() + text[1:]
+        return text + (f' (expecting "{self.expecting}")' if self.expecting else "")
+
+    def _bash(self) -> str:
+        if self.kind in ("quote", "backquote", "brace"):
+            closer = {"backquote": "`", "brace": "}"}.get(self.kind, self.token)
+            return f"unexpected EOF while looking for matching `{closer}'"
+        if self.kind == "end":
+            return "syntax error: unexpected end of file"
+        if self.kind == "deep":
+            return "memory exhausted"
+        return f"syntax error near unexpected token `{self.token}'"

@@ -9,10 +9,9 @@ from kubesim.shell.complete import complete
 from kubesim.shell.interp import Shell
 from kubesim.shell.jobs import Interrupted
 from kubesim.shell.lineedit import Interrupt, LineEditor
-from kubesim.shell.nodes import Node
+from kubesim.shell.nodes import Node, ScriptError
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
-from kubesim.shell.syntax import ScriptError
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.tools.users import name_of
 

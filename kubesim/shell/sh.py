@@ -6,9 +6,9 @@ from kubesim.shell import builtins
 from kubesim.shell.errors import FileError
 from kubesim.shell.interp import Shell
 from kubesim.shell.machine import DEFAULT_PATH, Process
+from kubesim.shell.nodes import ScriptError
 from kubesim.shell.parse import parse
 from kubesim.shell.state import NAMED_ONLY, OPTIONS, Variable
-from kubesim.shell.syntax import ScriptError
 
 DIALECTS = {"busybox": "ash", "dash": "dash", "bash": "bash", "ash": "ash", "gnu": "dash"}
 LONGEST_SCRIPT = 1 << 20

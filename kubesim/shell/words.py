@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, Sub, Text, Word
+from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, ScriptError, Sub, Text, Word
 from kubesim.shell.quoting import byte, character
-from kubesim.shell.syntax import ScriptError
 
 META = frozenset(" \t\r\n;&|<>()")
 DEEPEST = 40
