@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kubesim.cel.costs import Meter
 from kubesim.cel.program import CelError, compiled
+from kubesim.cel.run import Meter
 from kubesim.errors import Obj
 
 BUDGET, BUDGET_OF_CONDITIONS = 10_000_000, 2_500_000

@@ -1,27 +1,166 @@
-"""The functions of CEL and of Kubernetes' libraries for it.
+"""The functions of CEL and of Kubernetes' libraries for it: sizes, texts, conversions, lists, sets and quantities.
 
-Of the libraries of Kubernetes those for versions, formats and the formatting of texts are missing.
-The types of the libraries are plain values here: an address, a network and a URL are their texts, a quantity is a
-number; a question to the authorizer is a map.
+Of the libraries of Kubernetes those for addresses, networks, URLs, versions, formats and the formatting of texts are
+missing, and of CEL's own functions those for the parts of a time. A quantity is a number here, and a question to the
+authorizer a map.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+
+import re2
 
 from kubesim.api.quantity import QuantityError, parse
-from kubesim.cel.standard import STANDARD, pattern
-from kubesim.cel.values import NONE, CelError, Optional, check_size, equal
+from kubesim.cel.values import (
+    CONSTANTS,
+    LARGEST,
+    LARGEST_UINT,
+    NO_OVERLOAD,
+    NONE,
+    SIZED,
+    SMALLEST,
+    CelError,
+    Optional,
+    TypeValue,
+    Uint,
+    check_size,
+    duration,
+    equal,
+    is_number,
+    shown,
+    timestamp,
+    type_of,
+)
 
-NAMESPACES = ("sets", "ip", "optional")
+NAMESPACES = ("sets", "optional")
 """What functions are called on that is no value; their names begin with it in the table."""
-Address = IPv4Address | IPv6Address
-_NO_NETWORK = "network address parse error during conversion from string: " * 2 + 'netip.ParsePrefix("{}"): {}'
+UNCONVERTIBLE = "type conversion error from 'string' to '{}'"
+TRUTHS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+_QUIET = re2.Options()
+_QUIET.log_errors = False
+
+
+@lru_cache(1024)
+def pattern(text: str) -> Any:
+    """Return a regular expression of Go's syntax. Raises CelError."""
+    try:
+        return re2.compile(text, _QUIET)
+    except re2.error as error:
+        raise CelError(f"error parsing regexp: {error.args[0].decode('utf-8', 'replace')}: `{text}`") from error
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, SIZED):
+        raise CelError(NO_OVERLOAD)
+    return len(value)
+
+
+def _in_text(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    def function(text: Any, part: Any) -> bool:
+        if not isinstance(text, str) or not isinstance(part, str):
+            raise CelError(NO_OVERLOAD)
+        return test(text, part)
+
+    return function
+
+
+def _int(value: Any) -> int:
+    match value:
+        case str():
+            found = _parsed(value, "int", SMALLEST, LARGEST)
+        case float() if value != value or not SMALLEST <= value < 2.0**63:
+            raise CelError("integer overflow")
+        case datetime():
+            found = int(value.timestamp())
+        case timedelta():
+            found = round(value.total_seconds() * 1e9)
+        case _ if is_number(value):
+            found = int(value)
+        case _:
+            raise CelError(NO_OVERLOAD)
+    return _bounded(found, SMALLEST, LARGEST, "integer overflow")
+
+
+def _parsed(text: str, kind: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text) or not least <= int(text) <= most:
+        raise CelError(UNCONVERTIBLE.format(kind))
+    return int(text)
+
+
+def _bounded(found: int, least: int, most: int, why: str) -> int:
+    if not least <= found <= most:
+        raise CelError(why)
+    return found
+
+
+def _uint(value: Any) -> Uint:
+    found = _parsed(value, "uint", 0, LARGEST_UINT) if isinstance(value, str) else value
+    if not is_number(found) or found != found:
+        raise CelError(NO_OVERLOAD)
+    return Uint(_bounded(int(found), 0, LARGEST_UINT, "unsigned integer overflow"))
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError as error:
+            raise CelError(UNCONVERTIBLE.format("double")) from error
+    if not is_number(value):
+        raise CelError(NO_OVERLOAD)
+    return float(value)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, str) and value not in TRUTHS:
+        raise CelError(UNCONVERTIBLE.format("bool"))
+    found = TRUTHS[value] if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise CelError(NO_OVERLOAD)
+    return found
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str.encode(value)
+
+
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, str):
+        return timestamp(value)
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromtimestamp(_int(value), UTC)
+    except (OSError, OverflowError, ValueError) as error:
+        raise CelError("timestamp overflow") from error
+
+
+def _duration(value: Any) -> timedelta:
+    return duration(value) if isinstance(value, str) else value
+
+
+def _type(value: Any) -> TypeValue:
+    return CONSTANTS.get(type_of(value)) or TypeValue(type_of(value))
+
+
+def _value(optional: Optional) -> Any:
+    if not optional.has:
+        raise CelError("optional.none() dereference")
+    return optional.held
+
+
+def _of_non_zero(value: Any) -> Optional:
+    zero = value is None or value is False or (isinstance(value, SIZED) and not value) or equal(value, 0)
+    return Optional() if zero else Optional(True, value)
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
@@ -29,16 +168,16 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     if start > last and 0 <= start <= len(text):
         raise CelError(f"invalid substring range. start: {start}, end: {last}")
     for at in (start, last):
-        _bounded(at, len(text))
+        _check_index(at, len(text))
     return text[start:last]
 
 
 def _character(text: str, at: int) -> str:
-    _bounded(at, len(text))
+    _check_index(at, len(text))
     return text[at : at + 1]
 
 
-def _bounded(at: int, most: int) -> None:
+def _check_index(at: int, most: int) -> None:
     if not 0 <= at <= most:
         raise CelError(f"index out of range: {at}")
 
@@ -123,67 +262,6 @@ def _as_integer(number: float) -> int:
     return int(number)
 
 
-def _ip(text: str) -> str:
-    """Return an address, or that of a network."""
-    address = text.partition("/")[0]
-    try:
-        found = ip_address(address)
-    except ValueError as error:
-        why = f'ParseAddr("{address}"): unable to parse IP'
-        raise ValueError(f'IP Address "{address}" parse error during conversion from string: {why}') from error
-    if "%" in address or getattr(found, "ipv4_mapped", None):
-        raise ValueError(f'IP Address "{address}" has a zone, or is of version 4 in version 6')
-    return str(found)
-
-
-def _cidr(text: str) -> str:
-    address, slash, bits = text.partition("/")
-    try:
-        found = ip_address(address)
-    except ValueError as error:
-        why = f'ParseAddr("{address}"): unable to parse IP' if slash else "no '/'"
-        raise CelError(_NO_NETWORK.format(text, why)) from error
-    if not re.fullmatch(r"0|[1-9]\d*", bits):
-        raise CelError(_NO_NETWORK.format(text, f'bad bits after slash: "{bits}"' if slash else "no '/'"))
-    if int(bits) > found.max_prefixlen:
-        raise CelError(_NO_NETWORK.format(text, "prefix length out of range"))
-    return f"{_ip(address)}/{int(bits)}"
-
-
-def _within(network: str, other: str) -> bool:
-    outer = ip_network(_cidr(network), strict=False)
-    inner = ip_network(_cidr(other) if "/" in other else _ip(other), strict=False)
-    return outer.version == inner.version and bool(inner.subnet_of(outer))  # type: ignore[arg-type]
-
-
-def _of_address(test: Callable[[Address], bool]) -> Callable[[str], bool]:
-    return lambda text: test(ip_address(text))
-
-
-def _canonical(text: str) -> bool:
-    return _ip(text) == text
-
-
-def _url(text: str) -> str:
-    found = urlsplit(text)
-    plain = not re.search(r"[\x00-\x20\x7f]", text)
-    if not plain or not (found.scheme and (found.netloc or found.path) or text.startswith("/")):
-        raise ValueError(f'URL parse error during conversion from string: parse "{text}": invalid URI for request')
-    return text
-
-
-def _port(text: str) -> str:
-    return str(urlsplit(text).port or "")
-
-
-def _host(text: str) -> str:
-    return urlsplit(text).netloc.rpartition("@")[2]
-
-
-def _hostname(text: str) -> str:
-    return (urlsplit(text).hostname or "") if ":" not in _host(text) else _host(text).rpartition(":")[0].strip("[]")
-
-
 def _asks(field: str) -> Callable[..., dict[str, Any]]:
     """Return what adds one thing to a question to the authorizer."""
 
@@ -195,7 +273,12 @@ def _asks(field: str) -> Callable[..., dict[str, Any]]:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **STANDARD,
+    "size": _size, "contains": _in_text(lambda text, part: part in text), "startsWith": _in_text(str.startswith),
+    "endsWith": _in_text(str.endswith), "matches": _in_text(lambda text, part: bool(pattern(part).search(text))),
+    "int": _int, "uint": _uint, "double": _double, "bool": _bool, "bytes": _bytes, "string": shown,
+    "timestamp": _timestamp, "duration": _duration, "type": _type, "dyn": lambda value: value,
+    "optional.of": lambda value: Optional(True, value), "optional.none": Optional,
+    "optional.ofNonZeroValue": _of_non_zero, "hasValue": lambda optional: optional.has, "value": _value,
     "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring,
     "split": lambda text, by, *most: text.split(by, *(n - 1 for n in most)) if by else list(text),
     "replace": _replace,
@@ -216,21 +299,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sign": lambda number: (number > 0) - (number < 0),
     "isGreaterThan": lambda one, other: one > other, "isLessThan": lambda one, other: one < other,
     "compareTo": lambda one, other: (one > other) - (one < other),
-    "ip": _ip, "isIP": _works(_ip), "ip.isCanonical": _canonical,
-    "family": lambda text: ip_address(text).version,
-    "isUnspecified": _of_address(lambda found: found.is_unspecified),
-    "isLoopback": _of_address(lambda found: found.is_loopback),
-    "isLinkLocalMulticast": _of_address(lambda found: found.is_multicast and found in ip_network(
-        "224.0.0.0/24" if found.version == 4 else "ff02::/16")),
-    "isLinkLocalUnicast": _of_address(lambda found: found.is_link_local),
-    "isGlobalUnicast": _of_address(lambda found: not (
-        found.is_multicast or found.is_loopback or found.is_link_local or found.is_unspecified)),
-    "cidr": _cidr, "isCIDR": _works(_cidr), "containsIP": _within, "containsCIDR": _within,
-    "prefixLength": lambda text: int(text.partition("/")[2]),
-    "masked": lambda text: str(ip_network(text, strict=False)),
-    "url": _url, "isURL": _works(_url), "getScheme": lambda text: urlsplit(text).scheme, "getHost": _host,
-    "getHostname": _hostname, "getPort": _port, "getEscapedPath": lambda text: urlsplit(text).path,
-    "getQuery": lambda text: parse_qs(urlsplit(text).query, keep_blank_values=True),
     **{name: _asks(name) for name in ("group", "resource", "subresource", "namespace", "name", "path",
                                       "fieldSelector", "labelSelector")},
     "serviceAccount": _asks("account"),

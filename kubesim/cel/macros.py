@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kubesim.cel.costs import NEW_LIST
-from kubesim.cel.run import MISSING, Run, Step, compiled
+from kubesim.cel.run import MISSING, NEW_LIST, Run, Step, compiled
 from kubesim.cel.syntax import Node
-from kubesim.cel.values import NO_OVERLOAD, NONE, CelError, CostError, Optional
+from kubesim.cel.values import NO_OVERLOAD, CelError, CostError, Optional
 
 ROUND, KEPT = 3, 12
 """What a round of a loop costs beside its own expression, and what it costs to keep what came of it."""
@@ -150,27 +149,6 @@ def _has(node: Node) -> Step | None:
     return step
 
 
-def _optional_map(flat: bool) -> Callable[[Node], Step | None]:
-    def macro(node: Node) -> Step | None:
-        found = _loop(node)
-        if found is None:
-            return None
-        holder, name, (body,) = found
-
-        def step(run: Run) -> Any:
-            held = holder(run)
-            if not isinstance(held, Optional):
-                raise CelError(NO_OVERLOAD)
-            for _ in _rounds(run, [held.held] if held.has else [], name):
-                value = body(run)
-                return value if flat else Optional(True, value)
-            return NONE
-
-        return step
-
-    return macro
-
-
 def _otherwise(node: Node) -> Step | None:
     """Return ``or`` or ``orValue``: the second is asked only where the first has nothing."""
     if not node.method or len(node.parts) != 2:
@@ -189,6 +167,5 @@ def _otherwise(node: Node) -> Step | None:
 
 MACROS: dict[str, Callable[[Node], Step | None]] = {
     "all": _deciding(enough=False), "exists": _deciding(enough=True), "exists_one": _exists_one, "filter": _filter,
-    "map": _map, "has": _has, "optMap": _optional_map(flat=False), "optFlatMap": _optional_map(flat=True),
-    "or": _otherwise, "orValue": _otherwise,
+    "map": _map, "has": _has, "or": _otherwise, "orValue": _otherwise,
 }  # fmt: skip

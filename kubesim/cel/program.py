@@ -9,9 +9,8 @@ from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from kubesim.cel.costs import LIMIT, Meter
 from kubesim.cel.macros import MACROS
-from kubesim.cel.run import SPECIAL, Run
+from kubesim.cel.run import LIMIT, SPECIAL, Meter, Run
 from kubesim.cel.run import compiled as steps_of
 from kubesim.cel.syntax import SyntaxFault, parse_marked
 from kubesim.cel.values import CelError

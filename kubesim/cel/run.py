@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 
-from kubesim.cel import costs
-from kubesim.cel.costs import Meter
 from kubesim.cel.functions import FUNCTIONS, NAMESPACES
 from kubesim.cel.syntax import Node, value_of
 from kubesim.cel.values import (
@@ -19,6 +18,7 @@ from kubesim.cel.values import (
     NO_OVERLOAD,
     NONE,
     SMALLEST,
+    TOO_DEAR,
     CelError,
     CostError,
     Optional,
@@ -27,8 +27,51 @@ from kubesim.cel.values import (
     compare,
     equal,
     is_number,
+    size,
     type_of,
 )
+
+STRINGS, REGEXES = 0.1, 0.25
+"""The cost of going through a text, and of a character of a pattern."""
+NEW_LIST, NEW_MAP = 10, 30
+CHECK = 350_000
+"""The cost of a question to the authorizer."""
+LIMIT = 1_000_000
+"""The most that one expression may cost."""
+PATTERNS = frozenset(("find", "findAll", "matches"))
+SEARCHED_WHOLE = frozenset((
+    "_==_", "_!=_", "_+_", "@in", "contains", "equivalent", "indexOf", "intersects", "isSorted", "join",
+    "lastIndexOf", "max", "min", "sum",
+))  # fmt: skip
+"""Functions and operators that go through lists and maps."""
+
+
+class Meter:
+    """Counts what an expression costs; raises CostError when it costs more than it may."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self.spent = 0
+        self.limit = limit
+
+    def add(self, cost: int) -> None:
+        """Count some more."""
+        self.spent += cost
+        if self.spent > self.limit:
+            raise CostError(TOO_DEAR)
+
+
+def cost_of_call(name: str, given: list[Any]) -> int:
+    """Return the cost of a call of a function or operator, by what it is given (what it is called on first)."""
+    if name == "check":
+        return CHECK
+    if name in PATTERNS and len(given) > 1:
+        return ceil((1 + size(given[0])) * STRINGS) * ceil(size(given[1]) * REGEXES)
+    texts = sum(len(value) for value in given if isinstance(value, str | bytes))
+    others = (
+        sum(size(value) for value in given if not isinstance(value, str | bytes)) if name in SEARCHED_WHOLE else 0
+    )
+    return 1 + int(texts * STRINGS) + others
+
 
 MISSING: Any = object()
 
@@ -148,7 +191,7 @@ def _list(node: Node) -> Step:
 
     def step(run: Run) -> Any:
         found = [(maybe, item(run)) for maybe, item in items]
-        run.meter.add(costs.NEW_LIST)
+        run.meter.add(NEW_LIST)
         return [value.held if maybe else value for maybe, value in found if not maybe or _given(value)]
 
     return step
@@ -173,7 +216,7 @@ def _map(node: Node) -> Step:
                 raise CelError(f"Failed with repeated key: {_shown(key)}")
             if not maybe or _given(value):
                 found[key] = value.held if maybe else value
-        run.meter.add(costs.NEW_MAP)
+        run.meter.add(NEW_MAP)
         return found
 
     return step
@@ -304,7 +347,7 @@ def _call(node: Node) -> Step:
         given = [space if spaced and at == 0 else part(run) for at, part in enumerate(parts)]
         function = known or run.functions.get(name) or FUNCTIONS.get(f"{space}.{name}" if spaced else name)
         result = call(name, function, given[1:] if spaced else given)
-        run.meter.add(costs.of_call(name, given[1:] if spaced else given))
+        run.meter.add(cost_of_call(name, given[1:] if spaced else given))
         return result
 
     return step

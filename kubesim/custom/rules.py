@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 
 from kubesim.api.status import FieldError
-from kubesim.cel.costs import Meter
 from kubesim.cel.program import CelError, Program, compiled
+from kubesim.cel.run import Meter
 from kubesim.cel.syntax import mentions
 from kubesim.cel.values import NO_OVERLOAD, CostError, Optional
 from kubesim.custom.declared import seen

@@ -8,15 +8,6 @@ from kubesim.cel.program import CelError, compiled
 @pytest.mark.parametrize(
     "text",
     [
-        "ip('192.168.0.1').family() == 4", "ip('::1').isLoopback()", "!isIP('1.2.3')", "ip.isCanonical('::1')",
-        "!ip.isCanonical('::0:1')", "ip('10.0.0.1').isGlobalUnicast()",
-        "cidr('192.168.0.0/24').containsIP('192.168.0.9')", "!cidr('192.168.0.0/24').containsIP(ip('10.0.0.1'))",
-        "cidr('10.0.0.0/8').containsCIDR('10.1.0.0/16')", "cidr('192.168.1.5/24').prefixLength() == 24",
-        "string(cidr('192.168.1.5/24').masked()) == '192.168.1.0/24'",
-        "cidr('192.168.1.5/24').ip() == ip('192.168.1.5')",
-        "url('https://user:pass@example.com:80/path?k=v#f').getHost() == 'example.com:80'",
-        "url('https://[::1]:80/').getHostname() == '::1'", "url('/a/b').getPort() == ''",
-        "url('https://a/?k=a&k=b&j=').getQuery() == {'k': ['a', 'b'], 'j': ['']}", "!isURL('../relative')",
         "quantity('50k').isGreaterThan(quantity('20k'))", "quantity('50k').sub(20000) == quantity('30k')",
         "quantity('1.5').sign() == 1", "!quantity('1500m').isInteger()", "!isQuantity('200a')",
         "'abc 123 def 456'.findAll('[0-9]+') == ['123', '456']", "'abc 123'.find('[0-9]+') == '123'",
@@ -30,30 +21,16 @@ def test_a_function_is_that_of_kubernetes(text):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("ip('a')", 'IP Address "a" parse error during conversion from string: ParseAddr("a"): unable to parse IP'),
-        ("url('a b')", 'URL parse error during conversion from string: parse "a b": invalid URI for request'),
-    ],
-)
-def test_a_function_says_which_value_it_cannot_read(text, why):
-    with pytest.raises(CelError) as caught:
-        compiled(text).run({})
-    assert str(caught.value) == why
-
-
-@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("a.?x.orValue(2)", 1), ("a[?'y'].orValue('none')", "none"), ("a.?y.hasValue()", False),
-        ("a.?x.optMap(v, v + 1).orValue(0)", 2), ("[?a.?x, ?a.?y, 3]", [1, 3]),
+        ("[?a.?x, ?a.?y, 3]", [1, 3]),
         ("{?'k': a.?x, ?'l': a.?y}", {"k": 1}),
         ("optional.none().or(optional.of('y')).value()", "y"),
         ("string(duration('90m'))", "5400s"), ("[1, 2, 3].map(i, i > 1, i * 2)", [4, 6]),
         ("string(1e30)", "1e+30"), ("int(-3.9)", -3), ("7 / -2", -3), ("-7 % 3", -1), ("string(1.0 / 0.0)", "+Inf"),
         ("true || 1 / 0 > 1", True), ("1 / 0 > 1 || true", True), ("{1: 'a'}[1.0]", "a"), ("0x1F", 31),
-        ("timestamp('2024-01-02T03:04:05Z').getHours('America/New_York')", 22),
-        ("duration('1.5s').getMilliseconds()", 1500), ("'\\u00e4\\x41\\101'", "\u00e4AA"),
+        ("duration('1.5s') > duration('1s')", True), ("'\\u00e4\\x41\\101'", "\u00e4AA"),
         ("has(nothing.a)", False), ("type(1u) == uint", True),
     ],
 )  # fmt: skip
@@ -61,10 +38,17 @@ def test_an_expression_has_the_value_that_it_has_in_a_real_control_plane(text, v
     assert compiled(text).run({"a": {"x": 1}, "nothing": None}) == value
 
 
-@pytest.mark.parametrize("text", ["'a'.format([])", "semver('1.2.3').major() == 1", "[1].exists(i, v, v == 1)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'a'.format([])", "semver('1.2.3').major() == 1", "[1].exists(i, v, v == 1)", "isIP('::1')",
+        "cidr('10.0.0.0/8').containsIP('10.0.0.1')", "url('https://a').getHost() == 'a'",
+        "timestamp('2024-01-02T03:04:05Z').getHours() == 3", "a.?x.optMap(v, v + 1).orValue(0)",
+    ],
+)  # fmt: skip
 def test_what_is_missing_of_the_libraries_is_no_overload(text):
     with pytest.raises(CelError, match="no such overload|no such attribute"):
-        compiled(text).run({})
+        compiled(text).run({"a": {"x": 1}})
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,14 @@ LEFT_OUT = (
     "do), and pods that several autoscalers share are not noticed. A mark of disruption is not taken back where its "
     "pod stays. Lost nodes are emptied at once, not one after another, unless all are lost. Claims of a StatefulSet "
     "stay whatever its retention policy says. The OpenAPI documents describe neither the old paths of watches nor "
-    "those of streams and proxies. CEL has no loops with two variables, no formats, versions, format strings, quote "
-    "and existsOne, and what an expression may cost is counted roughly. Of options for Windows, iSCSI and flexible "
-    "volumes, drivers of volumes and runtime classes only the types of most fields are checked, and the ranges of a "
-    "ServiceCIDR may change. Annotations of pods choose no profiles of AppArmor and seccomp, but may not ask for "
-    "none. Prometheus has no functions of angles, logarithms and dates, no @ modifier, no label_join and "
-    "count_values, and neither formats queries nor tells of exemplars, Alertmanagers, the metadata of targets and "
-    "how far its log was replayed. Nobody is warned of ports that several containers declare."
+    "those of streams and proxies. CEL has no loops with two variables, no formats, versions, addresses, networks, "
+    "URLs, parts of times, format strings, quote, optMap and existsOne, and what an expression may cost is counted "
+    "roughly. Of options for Windows, iSCSI and flexible volumes, drivers of volumes and runtime classes only the "
+    "types of most fields are checked, and the ranges of a ServiceCIDR may change. Annotations of pods choose no "
+    "profiles of AppArmor and seccomp, but may not ask for none. Prometheus has no functions of angles, logarithms "
+    "and dates, no @ modifier, no label_join and count_values, and neither formats queries nor tells of exemplars, "
+    "Alertmanagers, the metadata of targets and how far its log was replayed. Nobody is warned of ports that "
+    "several containers declare."
 )
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
