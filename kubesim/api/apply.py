@@ -5,13 +5,14 @@ Fields that others own and that would change are conflicts (409) unless forced.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 
 from kubesim.api import status
 from kubesim.api.managed import Fields, fields_of, item_key, key_fields, said, set_key
-from kubesim.api.merge import merged
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.paths import dig
@@ -20,6 +21,8 @@ from kubesim.schema.types import FieldType, Shape
 
 KUBECTL = "kubectl"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+Pair = tuple[Any, Any]
+"""An item that is there and one that is wanted; either may be None."""
 
 
 def applied(kind: Kind, current: Obj, wanted: Obj, subresource: str, options: Options) -> Obj:
@@ -187,3 +190,61 @@ def _pruned(value: Any, fields: Fields, field: FieldType | None) -> Any:
         elif fields[key] and f"f:{field.keys[0]}" not in fields[key]:
             kept.append(_without(item, fields[key], field.shape))
     return kept
+
+
+def merged(current: Obj, wanted: Obj, shape: Shape | None) -> Obj:
+    """Return an object with what is wanted; a null takes a field away."""
+    found = dict(current)
+    for name, value in wanted.items():
+        new = _value(found.get(name), value, shape.field(name) if shape else None)
+        if new is None:
+            found.pop(name, None)
+        else:
+            found[name] = new
+    return found
+
+
+def _value(current: Any, wanted: Any, field: FieldType | None) -> Any:
+    if isinstance(wanted, dict):
+        if not isinstance(current, dict) or (field is not None and field.atomic):
+            current = {}
+        return merged(current, wanted, field.shape if field is not None and field.form == "object" else None)
+    if not isinstance(wanted, list) or not isinstance(current, list) or field is None:
+        return wanted
+    if field.list_type == "set":
+        return [new if old is None else old for old, new in _paired(current, wanted, set_key)]
+    if field.list_type == "map" and all(isinstance(item, dict) for item in (*current, *wanted)):
+        return [_entry(old, new, field) for old, new in _paired(current, wanted, lambda item: item_key(item, field))]
+    return wanted
+
+
+def _entry(old: Obj | None, new: Obj | None, field: FieldType) -> Obj:
+    if old is None or new is None or field.atomic:
+        return new or old or {}
+    return merged(old, new, field.shape)
+
+
+def _paired(current: list[Any], wanted: list[Any], key: Callable[[Any], str]) -> Iterator[Pair]:
+    """Yield each item of a merged list as what it is and what it should be."""
+    there, asked = {key(item): item for item in current}, {key(item): item for item in wanted}
+    left, right = deque(there), deque(asked)
+    shared = deque(name for name in right if name in there)
+    while left or right:
+        if left and right and left[0] == right[0]:
+            name = left.popleft()
+            right.popleft()
+            yield there[name], asked[name]
+        elif left and right and left[0] in asked and left[0] != next(iter(shared), ""):
+            left.popleft()  # its turn comes where it is wanted
+            continue
+        elif left and left[0] not in asked:
+            yield there[left.popleft()], None
+            continue
+        elif not right:
+            left.popleft()  # it has had its turn
+            continue
+        else:
+            name = right.popleft()
+            yield there.get(name), asked[name]
+        if shared and shared[0] == name:
+            shared.popleft()

@@ -14,7 +14,7 @@ import orjson
 
 from kubesim import admission
 from kubesim.admission.usage import Ledger
-from kubesim.api import apply, deletion, managed, meta, mutation, optionrules, status, subresources
+from kubesim.api import apply, deletion, managed, meta, optionrules, status, subresources
 from kubesim.api.convert import all_served, at_rest, stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
@@ -247,7 +247,7 @@ class Operations:
             self._check_space(options)
         meta.check_version(kind, old, new)
         meta.carry_over(old, new)
-        new, claimed = mutation.of_change(self, kind, old, new, subresource, options)
+        new, claimed = subresources.of_change(self, kind, old, new, subresource, options)
         admission.on_update(self, kind, old, new, subresource, options)
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if kind.generation and subresource != "status" and admission.desire(old) != admission.desire(new):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kubesim import admission
+from kubesim.admission import webhooks
 from kubesim.admission.requests import Request
 from kubesim.api import eviction, meta, status
 from kubesim.api.options import Options
@@ -12,6 +13,7 @@ from kubesim.api.selectors import format_struct
 from kubesim.errors import Obj
 from kubesim.schema.paths import dig
 from kubesim.schema.registry import Kind, Scale
+from kubesim.store import Stored
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
@@ -201,3 +203,19 @@ def bind(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opti
 def _binding_conflict(name: str, why: str) -> Exception:
     binding = Kind("", "v1", "Pod", "pods/binding")
     return status.conflict(binding, name, why)
+
+
+def of_change(
+    ops: Operations, kind: Kind, old: Stored, new: Obj, subresource: str, options: Options
+) -> tuple[Obj, Obj | None]:
+    """Return a changed object, of which only what its path may change has changed, as webhooks leave it.
+
+    Where they have changed it, what it was before comes second: what they change belongs to no manager.
+    """
+    own = restricted(kind, old, new, subresource)
+    if options.talk is None or webhooks.none(ops):
+        return own, None
+    before = dict(own)
+    request = Request.of(ops, kind, old, new, subresource, options)
+    changed = webhooks.mutate(request, admission.reworker(ops, kind, options), lambda: False)
+    return restricted(kind, old, new, subresource), before if changed else None

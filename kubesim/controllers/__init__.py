@@ -17,22 +17,20 @@ from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
 from kubesim.controllers.disruption import DisruptionController
 from kubesim.controllers.endpoints import EndpointsController
-from kubesim.controllers.ephemeral import EphemeralVolumeController
 from kubesim.controllers.eviction import PodCollector, TaintEvictionController
 from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
-from kubesim.controllers.mirroring import MirroringController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
 from kubesim.controllers.observed import FlowSchemaController, PolicyStatusController
-from kubesim.controllers.provisioner import Provisioner
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.ranges import RangeController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from kubesim.controllers.served import CustomKinds
+from kubesim.controllers.slices import MirroringController
 from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.controllers.tokens import TokenController
-from kubesim.controllers.volumes import VolumeController
+from kubesim.controllers.volumes import EphemeralVolumeController, Provisioner, VolumeController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
 

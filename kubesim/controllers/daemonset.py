@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, is_ending, queue_key
-from kubesim.controllers.history import HASH_LABEL, History
-from kubesim.controllers.owned import Owned
+from kubesim.controllers.owned import HASH_LABEL, History, Owned
 from kubesim.errors import Obj
 from kubesim.scheduler.state import NodeState
 from kubesim.scheduler.terms import selects_node, tolerates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kubesim.conditions import condition_of
-from kubesim.controllers import deployment_status, pods
+from kubesim.controllers import deployment_sets, pods
 from kubesim.controllers.base import (
     Context,
     Keeper,
@@ -134,9 +134,9 @@ class DeploymentController(Keeper):
         deployment, status = look.deployment, dict(look.deployment.get("status", {}))
         known = bool(condition_of(status, "Progressing")) and reason == "FoundNewReplicaSet"
         changed = annotations_of(deployment).get(REVISION) != revision
-        if deployment_status.has_deadline(deployment) and not known:
+        if deployment_sets.has_deadline(deployment) and not known:
             now = self.clock.now()
-            changed |= deployment_status.set_condition(status, now, "Progressing", "True", reason, text)
+            changed |= deployment_sets.set_condition(status, now, "Progressing", "True", reason, text)
         if changed:
             notes = {**annotations_of(deployment), REVISION: revision}
             noted = {**deployment, "metadata": {**deployment["metadata"], "annotations": notes}}
@@ -193,8 +193,8 @@ class DeploymentController(Keeper):
         elif pods.TERMINATING not in error.message:
             text = f'Failed to create new replica set "{name}": {error.message}'
             reason, now = "ReplicaSetCreateError", self.clock.now()
-            if deployment_status.has_deadline(deployment):
-                deployment_status.set_condition(status, now, "Progressing", "False", reason, text)
+            if deployment_sets.has_deadline(deployment):
+                deployment_sets.set_condition(status, now, "Progressing", "False", reason, text)
             await self.recorder.warning(deployment, reason, text)
         await self.write_status(self.own, deployment, status)
 
@@ -283,7 +283,7 @@ class DeploymentController(Keeper):
     # History.
 
     async def _clean_when_complete(self, look: Rollout) -> None:
-        if deployment_status.is_complete(look.deployment, look.deployment.get("status", {})):
+        if deployment_sets.is_complete(look.deployment, look.deployment.get("status", {})):
             await self._clean(look)
 
     async def _clean(self, look: Rollout) -> None:
@@ -301,25 +301,25 @@ class DeploymentController(Keeper):
         """Note a pause and its end, so that the time of a pause does not count as standing still."""
         status, paused = dict(deployment.get("status", {})), bool(deployment["spec"].get("paused"))
         reason = condition_of(status, "Progressing").get("reason")
-        noted = reason == deployment_status.PAUSED
-        if not deployment_status.has_deadline(deployment) or reason == deployment_status.TIMED_OUT or paused == noted:
+        noted = reason == deployment_sets.PAUSED
+        if not deployment_sets.has_deadline(deployment) or reason == deployment_sets.TIMED_OUT or paused == noted:
             return deployment
         word = "paused" if paused else "resumed"
         text, now = f"Deployment is {word}", self.clock.now()
-        deployment_status.set_condition(status, now, "Progressing", "Unknown", f"Deployment{word.capitalize()}", text)
+        deployment_sets.set_condition(status, now, "Progressing", "Unknown", f"Deployment{word.capitalize()}", text)
         return await self.write_status(self.own, deployment, status)
 
     async def _report_numbers(self, look: Rollout) -> None:
-        status = deployment_status.count(look.deployment, look.sets, look.newest, self.clock.now())
+        status = deployment_sets.count(look.deployment, look.sets, look.newest, self.clock.now())
         await self.write_status(self.own, look.deployment, status)
 
     async def _report(self, look: Rollout) -> None:
         deployment, now = look.deployment, self.clock.now()
-        status = deployment_status.count(deployment, look.sets, look.newest, now)
-        deployment_status.judge_progress(deployment, status, look.newest, now)
-        deployment_status.copy_failure(status, look.sets, look.newest)
+        status = deployment_sets.count(deployment, look.sets, look.newest, now)
+        deployment_sets.judge_progress(deployment, status, look.newest, now)
+        deployment_sets.copy_failure(status, look.sets, look.newest)
         if status == deployment.get("status"):
-            wait = deployment_status.next_look(deployment, status, now)
+            wait = deployment_sets.next_look(deployment, status, now)
             if wait is not None:
                 self.queue.add_after(queue_key(deployment), wait)
             return

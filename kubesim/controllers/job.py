@@ -10,11 +10,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from kubesim.conditions import condition_of
-from kubesim.controllers import job_indexes, job_policies, job_status, pods
+from kubesim.controllers import job_policies, job_status, pods
 from kubesim.controllers.base import Context, Keeper, controller_of, drop_finalizer, is_ending, latest, queue_key
-from kubesim.controllers.job_backoff import Backoff
-from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
-from kubesim.controllers.job_pods import own_backoff, pod_of
+from kubesim.controllers.job_pods import Backoff, own_backoff, pod_of
+from kubesim.controllers.job_policies import index_of, is_indexed, per_index
 from kubesim.controllers.job_status import TRACKING, Look, is_tracked, look_at
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
@@ -147,7 +146,7 @@ class JobController(Keeper):
         """Bring the number of pods to what is wanted; returns why one was refused."""
         spec, active = look.job["spec"], look.active_pods
         wanted = 0 if spec.get("suspend") else _wanted(look)
-        surplus = job_indexes.for_removal(look.job, active, max(0, len(active) - wanted))
+        surplus = job_policies.for_removal(look.job, active, max(0, len(active) - wanted))
         if surplus:
             for pod in surplus[:BURST]:
                 await self._untrack(pod)
@@ -172,11 +171,11 @@ class JobController(Keeper):
         """Return the indexes of the pods to create, or else the seconds until one may be created."""
         now = self.clock.now()
         if not is_indexed(look.job):
-            return [job_indexes.UNKNOWN] * count, backoff.remaining(now)
+            return [job_policies.UNKNOWN] * count, backoff.remaining(now)
         taken = look.good | look.bad | {index_of(pod) for pod in look.active_pods}
         if job_policies.only_failed_are_replaced(look.job):
             taken |= {index_of(pod) for pod in look.pods if is_ending(pod) and pods.phase_of(pod) not in pods.ENDED}
-        indexes = job_indexes.pending(count, look.job["spec"]["completions"], taken)
+        indexes = job_policies.pending(count, look.job["spec"]["completions"], taken)
         if not per_index(look.job):
             return indexes, backoff.remaining(now)
         waits = {index: own_backoff(look.replaced.get(index)).remaining(now) for index in indexes}
@@ -212,9 +211,9 @@ class JobController(Keeper):
         for pod in done:
             job_status.note_end(look, pod)
         if is_indexed(look.job):
-            status |= {"succeeded": len(look.good), "completedIndexes": job_indexes.shown(look.good)}
+            status |= {"succeeded": len(look.good), "completedIndexes": job_policies.shown(look.good)}
         if per_index(look.job):
-            status["failedIndexes"] = job_indexes.shown(look.bad)
+            status["failedIndexes"] = job_policies.shown(look.bad)
         if look.decided is not None and not condition_of(status, look.decided[0]):
             status["conditions"].append(job_status.condition(*look.decided, now))
         job = await self.write_status(self.own, look.job, job_status.shown(status))

@@ -1,12 +1,22 @@
-"""When pods of a job fail it, an index of it, or nothing at all; and when enough of them have succeeded."""
+"""Policies of jobs, and the completion indexes of Indexed ones (``0,1,4-6`` in the status).
+
+They say what fails a job, an index of it or nothing at all, when enough is done, and which indexes are still to run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kubesim.controllers import job_indexes, pods
+from kubesim.controllers import pods
 from kubesim.controllers.base import is_ending
 from kubesim.errors import Obj
+
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+UNKNOWN = -1
+LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ def index_has_failed(job: Obj, pod: Obj) -> bool:
         return False
     verdict = judge(job, pod)
     limit = job["spec"]["backoffLimitPerIndex"]
-    return verdict.action == "FailIndex" or (verdict.counts and job_indexes.failures_of(pod) >= limit)
+    return verdict.action == "FailIndex" or (verdict.counts and failures_of(pod) >= limit)
 
 
 def success(job: Obj, succeeded: set[int]) -> str:
@@ -83,9 +93,82 @@ def success(job: Obj, succeeded: set[int]) -> str:
     completions = job["spec"].get("completions") or 0
     for number, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
         count, text = rule.get("succeededCount"), rule.get("succeededIndexes")
-        wanted = job_indexes.parse(text, completions) if text is not None else set(range(completions))
+        wanted = parse(text, completions) if text is not None else set(range(completions))
         reached = len(wanted & succeeded)
         enough = count is not None and reached >= count
         if wanted and (enough or (text is not None and reached == len(wanted))):
             return f"Matched rules at index {number}"
     return ""
+
+
+def parse(text: str, completions: int) -> set[int]:
+    """Return the indexes below ``completions`` that a text names; what makes no sense names none."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found |= set(range(int(first), min(int(last or first), completions - 1) + 1))
+    return found
+
+
+def shown(indexes: Iterable[int]) -> str:
+    """Return indexes as text; only three and more in a row become a range."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}{',' if b == a + 1 else '-'}{b}" for a, b in runs)
+
+
+def is_indexed(job: Obj) -> bool:
+    """Whether every completion of a job has a number of its own."""
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def per_index(job: Obj) -> bool:
+    """Whether failures are counted for each index alone."""
+    return job["spec"].get("backoffLimitPerIndex") is not None
+
+
+def index_of(pod: Obj) -> int:
+    """Return the index of a pod, UNKNOWN without one."""
+    value = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    return int(value) if value.isdecimal() else UNKNOWN
+
+
+def is_valid(job: Obj, pod: Obj) -> bool:
+    """Whether a pod counts: any pod, but of an Indexed job one with an index that the job has."""
+    return not is_indexed(job) or UNKNOWN < index_of(pod) < job["spec"]["completions"]
+
+
+def failures_of(pod: Obj, name: str = FAILURES) -> int:
+    """Return how many predecessors of a pod failed, by its annotation; nonsense counts as none."""
+    value = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return int(value) if value.isdecimal() and int(value) <= LARGEST else 0
+
+
+def all_failures(pod: Obj) -> int:
+    """Return how many predecessors failed, also those that a policy does not count."""
+    return failures_of(pod) + failures_of(pod, IGNORED)
+
+
+def pending(count: int, completions: int, taken: set[int]) -> list[int]:
+    """Return the lowest ``count`` indexes that are not taken."""
+    free = (index for index in range(completions) if index not in taken)
+    return [index for index, _ in zip(free, range(count), strict=False)]
+
+
+def for_removal(job: Obj, active: list[Obj], least: int) -> list[Obj]:
+    """Return the pods that have to go: with an index that is not the job's or already held, and ``least`` in all."""
+    gone: list[Obj] = []
+    kept: dict[int, Obj] = {}
+    ranked = sorted(active, key=pods.removal_rank)
+    for pod in reversed(ranked) if is_indexed(job) else ():
+        if is_valid(job, pod) and index_of(pod) not in kept:
+            kept[index_of(pod)] = pod
+        else:
+            gone.append(pod)
+    left = [pod for pod in ranked if pod not in gone]
+    return gone + left[: max(0, least - len(gone))]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubesim.conditions import condition_of, replaced, said
-from kubesim.controllers import job_indexes, job_policies, pods
+from kubesim.controllers import job_policies, pods
 from kubesim.controllers.base import is_ending
-from kubesim.controllers.job_indexes import index_of, is_indexed, per_index
+from kubesim.controllers.job_policies import index_of, is_indexed, per_index
 from kubesim.errors import Obj
 from kubesim.times import stamp
 
@@ -60,16 +60,16 @@ def look_at(job: Obj, owned: list[Obj]) -> Look:
 
 def _look_at_indexes(look: Look) -> None:
     job, completions = look.job, look.job["spec"]["completions"]
-    uncounted = [pod for pod in look.pods if is_tracked(pod) and job_indexes.is_valid(job, pod)]
-    look.good = job_indexes.parse(look.status.get("completedIndexes", ""), completions)
+    uncounted = [pod for pod in look.pods if is_tracked(pod) and job_policies.is_valid(job, pod)]
+    look.good = job_policies.parse(look.status.get("completedIndexes", ""), completions)
     look.good |= {index_of(pod) for pod in uncounted if pods.phase_of(pod) == "Succeeded"}
     look.succeeded = len(look.good)
     if not per_index(job):
         return
-    look.bad = job_indexes.parse(look.status.get("failedIndexes") or "", completions)
+    look.bad = job_policies.parse(look.status.get("failedIndexes") or "", completions)
     look.bad |= {index_of(pod) for pod in uncounted if job_policies.index_has_failed(job, pod)}
     settled = look.good | look.bad | {index_of(pod) for pod in look.active_pods}
-    for pod in sorted(uncounted, key=job_indexes.all_failures):
+    for pod in sorted(uncounted, key=job_policies.all_failures):
         if job_policies.has_failed(job, pod) and index_of(pod) not in settled:
             look.replaced[index_of(pod)] = pod
 
@@ -82,7 +82,7 @@ def is_tracked(pod: Obj) -> bool:
 def fresh(look: Look) -> tuple[list[Obj], list[Obj]]:
     """Return the pods that have succeeded and those that have failed, of which the status does not know yet."""
     known = uncounted(look.status)
-    tracked = [pod for pod in look.pods if is_tracked(pod) and job_indexes.is_valid(look.job, pod)]
+    tracked = [pod for pod in look.pods if is_tracked(pod) and job_policies.is_valid(look.job, pod)]
     succeeded = [pod for pod in tracked if pods.phase_of(pod) == "Succeeded"]
     failed = [pod for pod in tracked if job_policies.has_failed(look.job, pod)]
     return _without(succeeded, known["succeeded"]), _without(failed, known["failed"])
@@ -111,7 +111,7 @@ def note_end(look: Look, pod: Obj) -> None:
 
 
 def _counts(job: Obj, pod: Obj) -> bool:
-    return job_indexes.is_valid(job, pod) and job_policies.judge(job, pod).counts
+    return job_policies.is_valid(job, pod) and job_policies.judge(job, pod).counts
 
 
 def uncounted(status: Obj) -> dict[str, list[str]]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, is_ending
-from kubesim.controllers.history import HASH_LABEL, History, template_of
-from kubesim.controllers.owned import Owned
+from kubesim.controllers.owned import HASH_LABEL, History, Owned, template_of
 from kubesim.errors import ApiError, Obj
 
 POD_NAME = "statefulset.kubernetes.io/pod-name"

@@ -1,12 +1,25 @@
-"""Volumes and claims: who is bound to whom, what waits for what, and what keeps either from going."""
+"""Volumes and claims: their binding, what waits for what, and what keeps either from going.
+
+A CSI driver of the cluster makes volumes for claims, and pods bring claims of their own with ephemeral volumes.
+"""
 
 from __future__ import annotations
 
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import Context, Controller, drop_finalizer, is_ending, latest, queue_key
-from kubesim.errors import Obj, tolerating
+from kubesim.controllers.base import (
+    Context,
+    Controller,
+    Keeper,
+    controller_uid,
+    drop_finalizer,
+    is_ending,
+    latest,
+    owner_reference,
+    queue_key,
+)
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.storage_classes import DRIVER, IN_TREE
 from kubesim.times import stamp
 
@@ -21,6 +34,8 @@ SELECTED = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 RESYNC_S = 15.0
 NOT_DELETABLE = 'error getting deleter volume plugin for volume "{}": no deletable volume plugin matched'
+ZONE = "topology.kubernetes.io/zone"
+WORK_S = 2.0
 
 
 class VolumeController(Controller):
@@ -292,3 +307,139 @@ def _free_for(volume: Obj, claim: Obj) -> bool:
 
 def _name(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
+
+
+class Provisioner(Keeper):
+    """Answers the claims whose provisioner is one of the cluster's CSIDrivers, as a driver's own controller does."""
+
+    source = "external-provisioner"
+    resource = CLAIMS
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.volumes = self.informers[VOLUMES]
+        self.classes = self.informers[CLASSES]
+        self.drivers = self.informers["csidrivers.storage.k8s.io"]
+        self.nodes = self.informers["nodes"]
+
+    def listen(self) -> None:
+        """Watch claims; a driver's work takes a moment."""
+        self.own.add_handler(self._changed)
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is not None and not new["spec"].get("volumeName") and self._driver(new):
+            self.queue.add_after(queue_key(new), WORK_S)
+
+    def _driver(self, claim: Obj) -> str:
+        name = (claim["metadata"].get("annotations") or {}).get(PROVISIONER, "")
+        return name if self.drivers.get("", name) is not None else ""
+
+    async def look_after(self, claim: Obj) -> None:
+        """Make the volume of one claim."""
+        driver = self._driver(claim)
+        if claim["spec"].get("volumeName") or not driver:
+            return
+        found = self.classes.get("", claim["spec"].get("storageClassName", ""))
+        volume = f"pvc-{claim['metadata']['uid']}"
+        if found is None or self.volumes.get("", volume) is not None:
+            return
+        await self.tell(claim, "Provisioning", claim=queue_key(claim))
+        await self.volumes.create(self._volume(claim, found, driver, volume))
+        await self.tell(claim, "ProvisioningSucceeded", volume=volume)
+
+    def _volume(self, claim: Obj, storage_class: Obj, driver: str, name: str) -> Obj:
+        meta, spec = claim["metadata"], claim["spec"]
+        reference = {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
+        reference |= {field: meta[field] for field in ("namespace", "name", "uid", "resourceVersion")}
+        wanted: Obj = {
+            "capacity": {"storage": spec["resources"]["requests"]["storage"]},
+            "accessModes": spec["accessModes"],
+            "claimRef": reference,
+            "persistentVolumeReclaimPolicy": storage_class.get("reclaimPolicy", "Delete"),
+            "storageClassName": storage_class["metadata"]["name"],
+            "volumeMode": spec.get("volumeMode", "Filesystem"),
+            "csi": {"driver": driver, "volumeHandle": name},
+        }
+        if affinity := self._affinity(meta.get("annotations", {}).get(SELECTED, "")):
+            wanted["nodeAffinity"] = affinity
+        notes = {PROVISIONED_BY: driver}
+        return {
+            "apiVersion": "v1",
+            "kind": "PersistentVolume",
+            "metadata": {"name": name, "annotations": notes},
+            "spec": wanted,
+        }
+
+    def _affinity(self, node: str) -> Obj | None:
+        """Return the zone of the node that the scheduler chose."""
+        found = self.nodes.get("", node)
+        zone = (found["metadata"].get("labels") or {}).get(ZONE) if found is not None else None
+        if not zone:
+            return None
+        term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [zone]}]}
+        return {"required": {"nodeSelectorTerms": [term]}}
+
+
+class EphemeralVolumeController(Keeper):
+    """Makes the claims that pods bring with them."""
+
+    source = "ephemeral_volume"
+    resource = "pods"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.claims = self.informers[CLAIMS]
+
+    def listen(self) -> None:
+        """Watch pods that have such volumes, and the claims that take their names."""
+        self.own.add_handler(self._changed)
+        self.watch_owned(self.claims, self.kind)
+
+    def _changed(self, old: Obj | None, new: Obj | None) -> None:
+        if new is not None and old is None and any("ephemeral" in v for v in new["spec"].get("volumes") or ()):
+            self.queue.add(f"{new['metadata']['namespace']}/{new['metadata']['name']}")
+
+    async def look_after(self, pod: Obj) -> None:
+        """Make the claims of one pod that are not there yet."""
+        if is_ending(pod):
+            return
+        for volume in pod["spec"].get("volumes") or ():
+            if "ephemeral" in volume:
+                await self._provide(pod, volume)
+
+    async def _provide(self, pod: Obj, volume: Obj) -> None:
+        meta = pod["metadata"]
+        name = f"{meta['name']}-{volume['name']}"
+        found = self.claims.get(meta["namespace"], name)
+        if found is None:
+            try:
+                await self.claims.create(_claim(pod, volume, name))
+            except ApiError as error:
+                await self._warn(pod, volume, f"create PVC {name}: {error.message}")
+                raise
+        elif not is_for(found, pod):
+            await self._warn(pod, volume, not_owned(found, pod))
+            raise ApiError(409, "Conflict", not_owned(found, pod))
+
+    async def _warn(self, pod: Obj, volume: Obj, why: str) -> None:
+        await self.tell(pod, "FailedBinding", volume=volume["name"], why=why)
+
+
+def is_for(claim: Obj, pod: Obj) -> bool:
+    """Tell whether a claim was made for a pod."""
+    return controller_uid(claim) == [pod["metadata"]["uid"]]
+
+
+def not_owned(claim: Obj, pod: Obj) -> str:
+    """Return upstream's words for a claim that has the name of a pod's volume by chance."""
+    namespace = pod["metadata"]["namespace"]
+    names = f"{namespace}/{claim['metadata']['name']}", f"{namespace}/{pod['metadata']['name']}"
+    return f"PVC {names[0]} was not created for pod {names[1]} (pod is not owner)"
+
+
+def _claim(pod: Obj, volume: Obj, name: str) -> Obj:
+    template = volume["ephemeral"]["volumeClaimTemplate"]
+    given = template.get("metadata") or {}
+    metadata: Obj = {key: dict(given[key]) for key in ("labels", "annotations") if given.get(key)}
+    metadata |= {"name": name, "namespace": pod["metadata"]["namespace"], "ownerReferences": [owner_reference(pod)]}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": dict(template["spec"])}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kubesim.controllers.ephemeral import is_for, not_owned
 from kubesim.controllers.volumes import (
     CLAIMS,
     CLASSES,
@@ -15,6 +14,8 @@ from kubesim.controllers.volumes import (
     VOLUMES,
     capacity,
     claim_names,
+    is_for,
+    not_owned,
     suits,
 )
 from kubesim.errors import Obj

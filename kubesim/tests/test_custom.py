@@ -11,8 +11,7 @@ from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.clock import ManualClock
 from kubesim.custom.columns import columns_of, values_at
-from kubesim.custom.definition import RESOURCE, kinds_of
-from kubesim.custom.definitions import Definitions
+from kubesim.custom.definitions import RESOURCE, Definitions, kinds_of
 from kubesim.custom.values import UNCHECKED
 from kubesim.errors import ApiError
 from kubesim.store import Store
