@@ -10,8 +10,7 @@ from contextlib import aclosing
 from dataclasses import asdict
 from datetime import datetime
 
-from kubesim.auth.attributes import Attributes, forbidden
-from kubesim.auth.users import service_account_user
+from kubesim.auth.users import Attributes, forbidden, service_account_user
 from kubesim.client import Client, ObjectList, WatchEvent, Write
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj

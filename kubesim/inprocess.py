@@ -13,9 +13,8 @@ from kubesim.api.options import Options
 from kubesim.api.selectors import parse_fields
 from kubesim.asking import answered
 from kubesim.auth import tokenrequests
-from kubesim.auth.attributes import Attributes
 from kubesim.auth.tokens import TokenSigner
-from kubesim.auth.users import User
+from kubesim.auth.users import Attributes, User
 from kubesim.client import Client, EventType, ObjectList, WatchEvent, Write
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind

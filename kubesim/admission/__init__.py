@@ -26,7 +26,7 @@ from kubesim.admission import (
 from kubesim.admission.requests import Request
 from kubesim.admission.validation import (
     check_finalizers,
-    inplace,
+    podchanges,
     validate_new,
     validate_status,
     validate_update,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 CHANGING = ("services", "persistentvolumeclaims")
 """Kinds that can come to ask for more of a quota when they change."""
-IN_PLACE = {"ephemeralcontainers": inplace.ephemeral_errors, "resize": inplace.resize_errors}
+IN_PLACE = {"ephemeralcontainers": podchanges.ephemeral_errors, "resize": podchanges.resize_errors}
 """What is wrong with a change of a pod through these subresources."""
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubesim.admission.scopes import chosen
-from kubesim.admission.usage import Usage, billionths, usage_of, written
+from kubesim.admission.usage import Usage, billionths, chosen, usage_of, written
 from kubesim.api import status
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kubesim.api.convert import to_served
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
-from kubesim.auth.attributes import Attributes
-from kubesim.auth.users import AUTHENTICATED, User, service_account_user
+from kubesim.auth.users import AUTHENTICATED, Attributes, User, service_account_user
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 

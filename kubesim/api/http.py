@@ -16,9 +16,8 @@ from kubesim.api.backend import Backend
 from kubesim.api.negotiate import negotiate, prefers_yaml, wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources
-from kubesim.auth.attributes import forbidden
 from kubesim.auth.authn import impersonate
-from kubesim.auth.users import User
+from kubesim.auth.users import User, forbidden
 from kubesim.errors import ApiError, Obj
 
 VERSION: Obj = {

@@ -21,8 +21,7 @@ from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, st
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
 from kubesim.api.typed import check_typed
 from kubesim.asking import Answer, Ask, Question
-from kubesim.auth.attributes import Attributes
-from kubesim.auth.users import MASTERS, User
+from kubesim.auth.users import MASTERS, Attributes, User
 from kubesim.client import ObjectList
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kubesim.api.negotiate import parse_bool
-from kubesim.auth.attributes import Attributes
+from kubesim.auth.users import Attributes
 
 METHODS = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get", "DELETE": "delete"}
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})

@@ -11,10 +11,18 @@ from urllib.parse import unquote
 from multidict import CIMultiDictProxy
 
 from kubesim.api.durations import parse_time
-from kubesim.auth.attributes import Attributes, forbidden
 from kubesim.auth.rbac import Authorizer, Policies
 from kubesim.auth.tokens import Claims, Expired, InvalidToken, TokenSigner
-from kubesim.auth.users import ADMIN, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, service_account_user
+from kubesim.auth.users import (
+    ADMIN,
+    ANONYMOUS,
+    AUTHENTICATED,
+    UNAUTHENTICATED,
+    Attributes,
+    User,
+    forbidden,
+    service_account_user,
+)
 from kubesim.errors import ApiError, Obj
 
 IMPERSONATE_EXTRA = "impersonate-extra-"

@@ -13,9 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from kubesim.api import status
 from kubesim.api.options import Options
-from kubesim.auth.attributes import Attributes
 from kubesim.auth.rbac import Authorizer
-from kubesim.auth.users import MASTERS, User
+from kubesim.auth.users import MASTERS, Attributes, User
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 

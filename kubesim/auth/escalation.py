@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from kubesim.api import status
 from kubesim.api.options import Options
-from kubesim.auth.attributes import Attributes
 from kubesim.auth.rbac import Authorizer, rule_allows
-from kubesim.auth.users import MASTERS, User
+from kubesim.auth.users import MASTERS, Attributes, User
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kubesim.auth.attributes import Attributes
 from kubesim.auth.rbac import Policies, rule_allows
-from kubesim.auth.users import User
+from kubesim.auth.users import Attributes, User
 
 GROUP, PREFIX = "system:nodes", "system:node:"
 ROLE = "system:node"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from kubesim.auth.attributes import Attributes
-from kubesim.auth.users import MASTERS, User
+from kubesim.auth.users import MASTERS, Attributes, User
 from kubesim.errors import Obj
 
 MOST_KNOWN = 4096

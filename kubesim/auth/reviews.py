@@ -8,11 +8,10 @@ from datetime import datetime
 from typing import Any
 
 from kubesim.api.status import FieldError, bad_request, invalid, invalid_value, required
-from kubesim.auth.attributes import Attributes
 from kubesim.auth.authn import Authenticator
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.tokens import InvalidToken
-from kubesim.auth.users import User
+from kubesim.auth.users import Attributes, User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 from kubesim.times import stamp

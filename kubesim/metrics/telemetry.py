@@ -18,7 +18,6 @@ from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.monitor import Monitor, Probe
 from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, node_exporter, state_exporter
-from kubesim.metrics.sight import Sight
 from kubesim.network.fabric import REASONS, Fabric, Server
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import NetworkError
@@ -258,3 +257,37 @@ class Telemetry:
         if exporter is None:
             return Probe(error="server returned HTTP status 404 Not Found")
         return Probe(exporter)
+
+
+AGAIN_S = 30.0
+
+
+class Sight:
+    """Asks for each resource until it may be listed; from then on its cache goes on, as a reflector's does."""
+
+    def __init__(self, api: Client, clock: Clock, resources: Iterable[str], more: Callable[[], None]) -> None:
+        """``more`` is called where something is seen that was not before."""
+        self.seen: set[str] = set()
+        self._api = api
+        self._clock = clock
+        self._more = more
+        self._task = asyncio.ensure_future(self._look([*resources]))
+
+    async def stop(self) -> None:
+        """Ask no more."""
+        await cancel(self._task)
+
+    async def _look(self, wanted: list[str]) -> None:
+        while wanted := [resource for resource in wanted if not await self._lists(resource)]:
+            await self._clock.sleep(AGAIN_S)
+
+    async def _lists(self, resource: str) -> bool:
+        try:
+            await self._api.list(resource)
+        except ApiError as error:
+            return error.code == 404  # a resource that the cluster does not have will not be missed
+        except ConnectionError:
+            return False
+        self.seen.add(resource)
+        self._more()
+        return True

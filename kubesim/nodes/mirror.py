@@ -1,4 +1,4 @@
-"""What the simulated network reads, kept by watches: a packet costs no request, as with kube-proxy."""
+"""A node's two users behind one seam: its kubelet, and what reads the network for it, kept by watches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 
 from kubesim.api.selectors import parse_labels
-from kubesim.client import Client, ObjectList, WatchEvent
+from kubesim.client import Client, ObjectList, Reader, WatchEvent, Write
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.informer import Informer
@@ -77,3 +77,53 @@ class Mirror:
                 await informer.start()
                 self._informers[resource] = informer
         return self._informers[resource]
+
+
+NETWORK = frozenset(
+    {
+        "services",
+        "endpoints",
+        "namespaces",
+        "endpointslices.discovery.k8s.io",
+        "networkpolicies.networking.k8s.io",
+        "ingresses.networking.k8s.io",
+        "ingressclasses.networking.k8s.io",
+    }
+)
+SHARED = ("pods", "nodes")
+"""A kubelet reads its own of these, by a field selector; the network reads them all."""
+
+
+class SplitClient(Client):
+    """``client.Client`` that reads with the network's rights what only the network may, and else is the node's."""
+
+    def __init__(self, node: Client, network: Reader) -> None:
+        self._node = node
+        self._network = network
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
+        """Return one object."""
+        reader: Reader = self._network if resource in NETWORK or resource == "pods" else self._node
+        return await reader.get(resource, name, namespace)
+
+    async def list(
+        self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
+    ) -> ObjectList:
+        """Return all objects of a resource."""
+        reader = self._reader(resource, field_selector)
+        return await reader.list(resource, namespace, label_selector=label_selector, field_selector=field_selector)
+
+    def watch(
+        self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """Yield every change."""
+        reader = self._reader(resource, field_selector)
+        return reader.watch(resource, namespace, field_selector=field_selector, resource_version=resource_version)
+
+    async def write(self, write: Write) -> Obj:
+        """Write as the node."""
+        return await self._node.write(write)
+
+    def _reader(self, resource: str, field_selector: str) -> Reader:
+        wide = resource in NETWORK or (resource in SHARED and not field_selector)
+        return self._network if wide else self._node

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 
-from kubesim.scheduler.refusal import Check, Refusal
-from kubesim.scheduler.state import Cluster, NodeState, PodInfo
+from kubesim.scheduler.state import Check, Cluster, NodeState, PodInfo, Refusal
 from kubesim.scheduler.terms import Term
 
 NAME = "InterPodAffinity"

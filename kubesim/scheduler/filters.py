@@ -9,8 +9,7 @@ from collections.abc import Callable
 from functools import partial
 
 from kubesim.scheduler import affinity, spread
-from kubesim.scheduler.refusal import Check, HinderedError, Refusal
-from kubesim.scheduler.state import EVERY_ADDRESS, Amounts, Cluster, NodeState, PodInfo
+from kubesim.scheduler.state import EVERY_ADDRESS, Amounts, Check, Cluster, HinderedError, NodeState, PodInfo, Refusal
 from kubesim.scheduler.terms import named_nodes, node_terms, selects_node, tolerates, untolerated
 
 UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}

@@ -12,9 +12,8 @@ from kubesim.informer import Informers, WorkQueue
 from kubesim.recorder import Recorder
 from kubesim.scheduler.filters import prepare, refuse
 from kubesim.scheduler.preemption import BY_US, Candidate
-from kubesim.scheduler.refusal import HinderedError
 from kubesim.scheduler.relations import Watched
-from kubesim.scheduler.state import ENDED, Cluster, PodInfo
+from kubesim.scheduler.state import ENDED, Cluster, HinderedError, PodInfo
 from kubesim.scheduler.verdict import Judge, Verdict
 from kubesim.scheduler.volumes import Volumes, names
 from kubesim.scheduler.waiting import Ranked, Waiting

@@ -10,8 +10,7 @@ from kubesim.api.selectors import from_struct
 from kubesim.errors import Obj
 from kubesim.scheduler import messages
 from kubesim.scheduler.filters import prepare, refuse
-from kubesim.scheduler.refusal import HinderedError, Refusal
-from kubesim.scheduler.state import Cluster, NodeState, PodInfo
+from kubesim.scheduler.state import Cluster, HinderedError, NodeState, PodInfo, Refusal
 from kubesim.times import parse
 
 NOBODY = Refusal((messages.NO_VICTIMS,))

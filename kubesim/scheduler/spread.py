@@ -9,8 +9,7 @@ from functools import partial
 
 from kubesim.api.selectors import LabelSelector, Requirement, from_struct
 from kubesim.errors import Obj
-from kubesim.scheduler.refusal import Check, Refusal
-from kubesim.scheduler.state import Cluster, NodeState, PodInfo
+from kubesim.scheduler.state import Check, Cluster, NodeState, PodInfo, Refusal
 from kubesim.scheduler.terms import selects_node, untolerated
 
 HOST = "kubernetes.io/hostname"

@@ -1,9 +1,9 @@
-"""What the scheduler knows of the cluster: nodes with the pods that hold their resources, and who is to come."""
+"""What the scheduler knows of the cluster, and what its filters answer."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -304,3 +304,26 @@ def host_ports(spec: Obj) -> set[Port]:
 
 def _sidecars(spec: Obj) -> list[Obj]:
     return [found for found in spec.get("initContainers") or () if found.get("restartPolicy") == "Always"]
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a node is out: the reasons as texts, and the plugin that has them.
+
+    It is resolvable if removing pods from the node could lift it.
+    """
+
+    reasons: tuple[str, ...]
+    plugin: str = ""
+    resolvable: bool = False
+
+
+Check = Callable[[NodeState], Refusal | None]
+
+
+class HinderedError(Exception):
+    """A pod can be on no node at all, whatever the nodes are; the message says why."""
+
+    def __init__(self, message: str, plugin: str) -> None:
+        super().__init__(message)
+        self.plugin = plugin

@@ -8,9 +8,8 @@ from datetime import datetime
 from kubesim.scheduler import messages
 from kubesim.scheduler.filters import first_refusal, prepare, refuse
 from kubesim.scheduler.preemption import Candidate, preempt
-from kubesim.scheduler.refusal import Check, HinderedError, Refusal
 from kubesim.scheduler.scores import best
-from kubesim.scheduler.state import Cluster, NodeState, PodInfo
+from kubesim.scheduler.state import Check, Cluster, HinderedError, NodeState, PodInfo, Refusal
 
 ALL_UP_TO = 100
 """In clusters of up to so many nodes every node is looked at; in larger ones a share that shrinks with their size."""

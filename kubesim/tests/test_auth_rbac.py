@@ -1,8 +1,7 @@
 import pytest
 
-from kubesim.auth.attributes import Attributes, forbidden
 from kubesim.auth.rbac import Authorizer, rule_allows
-from kubesim.auth.users import ADMIN, User, service_account_user
+from kubesim.auth.users import ADMIN, Attributes, User, forbidden, service_account_user
 
 
 class Policies:

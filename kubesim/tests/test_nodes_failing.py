@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from kubesim.auth.attributes import Attributes
-from kubesim.auth.users import service_account_user
+from kubesim.auth.users import Attributes, service_account_user
 from kubesim.clock import RealClock, settle
 from kubesim.errors import ApiError
 from kubesim.nodes import access

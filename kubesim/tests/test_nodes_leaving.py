@@ -6,9 +6,9 @@ from datetime import timedelta
 import pytest
 
 from kubesim.clock import ManualClock, RealClock
+from kubesim.nodes.certificates import Renewal
 from kubesim.nodes.joined import remove
 from kubesim.nodes.registration import Taken
-from kubesim.nodes.renewal import Renewal
 from kubesim.overhttp import Unreachable
 from kubesim.tests.joining import GROUP, administrator, close, joined, made, pod, running, state_of
 from kubesim.tests.live import serving

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
-    access,
-    autoscalers,
-    bounds,
     calls,
     checks,
-    containers,
     definitions,
-    forms,
-    jobs,
     misc,
     networks,
-    placing,
     podchanges,
     pods,
-    policies,
     resources,
-    secrets,
     selectors,
     storage,
     volumes,
@@ -55,13 +46,13 @@ def _again(resource: str) -> Callable[[Obj, Obj], list[FieldError]]:
 CHANGED: dict[str, Callable[[Obj, Obj], list[FieldError]]] = {
     "pods": podchanges.update_errors,
     "statefulsets.apps": workloads.stateful_set_update_errors,
-    "jobs.batch": jobs.update_errors,
+    "jobs.batch": workloads.job_update_errors,
     "nodes": misc.node_update_errors,
     "configmaps": misc.frozen_errors,
     "secrets": misc.frozen_errors,
     "persistentvolumeclaims": storage.claim_update_errors,
     "persistentvolumes": storage.volume_update_errors,
-    "resourcequotas": bounds.quota_update_errors,
+    "resourcequotas": resources.quota_update_errors,
     **{resource: _again(resource) for resource in TWICE},
 }
 """What an update must fulfil beside the rules for new objects and the kind's immutable fields."""
@@ -157,7 +148,7 @@ def immutable_errors(kind: Kind, old: Obj, new: Obj) -> list[FieldError]:
     errors = []
     for rule in kind.immutable:
         before, after = dig(old, rule.path), dig(new, rule.path)
-        if before == after or jobs.may_change(kind, rule.path, before, after, old):
+        if before == after or workloads.may_change(kind, rule.path, before, after, old):
             continue
         path = ".".join(rule.path)
         if rule.forbidden:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import base64
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from ipaddress import ip_network
 
 from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation import metadata
-from kubesim.admission.validation.bounds import amount_errors
-from kubesim.admission.validation.forms import key_errors as config_key_errors
+from kubesim.admission.validation.checks import config_key_errors
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
+from kubesim.admission.validation.resources import amount_errors, container_name_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.selectors import label_selector
+from kubesim.api import gojson
 from kubesim.api.addresses import CIDR_TEXT
+from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
+from kubesim.auth.tokens import IN_SECRETS, OWNER
+from kubesim.cel.program import CelError, compiled
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
@@ -117,3 +123,176 @@ def finalizers(names: list[str], where: str, place: Place) -> Iterator[FieldErro
 def handler(value: str | None, where: str, place: Place) -> Iterator[FieldError]:
     """The handler of a runtime class is a label, and there."""
     yield from (invalid_value(where, value or "", why) for why in dns_errors(value or ""))
+
+
+SIGNER = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+MOST_DOMAIN, MOST_SIGNER = 253, 571
+
+
+@check
+def aggregating(selector: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A selector of the roles that a role takes in; one that cannot be read is told of once more."""
+    wrong = list(label_selector(selector, where, place))
+    yield from wrong
+    if wrong:
+        yield invalid_value(where, None, "invalid label selector.")
+
+
+@check
+def request(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A certificate request, as PEM in Base64."""
+    if b"-----BEGIN CERTIFICATE REQUEST-----" not in base64.b64decode(value):
+        yield invalid_value(where, value, "PEM block type must be CERTIFICATE REQUEST")
+
+
+@check
+def signer(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of a signer: a domain and a path."""
+    if not value:
+        yield required(where)
+        return
+    if value.count("/") != 1:
+        yield invalid_value(where, value, SIGNER)
+        return
+    domain, _, path = value.partition("/")
+    if len(domain) > MOST_DOMAIN:
+        yield _too_long(where, MOST_DOMAIN)
+    yield from _part_errors(domain, where, "label")
+    if "." not in domain:
+        yield invalid_value(where, domain, "should be a domain with at least two segments separated by dots")
+    yield from _part_errors(path, where, "subdomain")
+    if len(value) > MOST_SIGNER:
+        yield _too_long(where, MOST_SIGNER)
+
+
+def _part_errors(part: str, where: str, form: str) -> Iterator[FieldError]:
+    """Yield what is wrong with the first label that is none."""
+    wrong = next(((label, errors) for label in part.split(".") if (errors := dns_errors(label, form))), ("", []))
+    yield from (invalid_value(where, part, f'validating label "{wrong[0]}": {why}') for why in wrong[1])
+
+
+def _too_long(where: str, most: int) -> FieldError:
+    return FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
+
+
+SOURCES = ("object", "external", "pods", "resource", "containerResource")
+
+
+@check
+def at_least_the_minimum(most: int, where: str, place: Place) -> Iterator[FieldError]:
+    """The bounds of an autoscaler make sense."""
+    if most < place.value["spec"].get("minReplicas", 1):
+        yield invalid_value(where, most, "must be greater than or equal to `minReplicas`")
+
+
+@check
+def one_source(metric: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A metric of several sources has all but that of its type in vain."""
+    present = [name for name in SOURCES if metric.get(name) is not None]
+    kind = metric.get("type", "")
+    for name in present if len(present) > 1 else ():
+        if name != kind[:1].lower() + kind[1:]:
+            yield forbidden_field(f"{where}.{name}", "must populate the given metric source only")
+
+
+@check
+def positive(value: str, where: str, place: Place) -> Iterable[FieldError]:
+    """A quantity above nothing."""
+    return () if parse(value) > 0 else (invalid_value(where, value, "must be positive"),)
+
+
+@check
+def group_version(version: str, where: str, place: Place) -> Iterable[FieldError]:
+    """An apiVersion that can be read."""
+    wrong = version.count("/") > 1
+    return (invalid_value(where, version, f"unexpected GroupVersion string: {version}"),) if wrong else ()
+
+
+@check
+def container_resource(name: str, where: str, place: Place) -> Iterator[FieldError]:
+    """A resource that containers have."""
+    return container_name_errors(name, where)
+
+
+@check
+def audit_annotations(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """What a policy writes into the audit log: each key once, good together with the policy's name."""
+    policy = place.value["metadata"].get("name", "")
+    keys: set[str] = set()
+    for at, entry in enumerate(entries):
+        path, key = f"{where}[{at}]", entry.get("key") or ""
+        whole = f"{policy}/{key}"
+        if policy:
+            yield from (invalid_value(f"{path}.key", whole, why) for why in key_errors(whole))
+        else:
+            yield invalid_value(f"{path}.key", key, "requires metadata.name be non-empty")
+        text = entry.get("valueExpression", "")
+        yield from cel(text, f"{path}.valueExpression", place, "valueExpression is not specified")
+        if key in keys:
+            yield duplicate(f"{path}.key", key)
+        keys.add(key)
+
+
+@check
+def cel(text: str, where: str, place: Place, missing: str) -> Iterator[FieldError]:
+    """An expression that compiles."""
+    if not text.strip():
+        yield required(where, missing)
+        return
+    try:
+        compiled(text)
+    except CelError as error:
+        yield invalid_value(where, text, f"compilation failed: {error}")
+
+
+REDACTED = "<secret contents redacted>"
+
+
+@check
+def typed(secret: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A secret of a known type has what that needs."""
+    ask = TYPES.get(secret.get("type", ""))
+    return ask(secret) if ask is not None else iter(())
+
+
+def _token(secret: Obj) -> Iterator[FieldError]:
+    if not (secret["metadata"].get("annotations") or {}).get(OWNER):
+        yield required(f"metadata.annotations[{OWNER}]")
+
+
+def _json(key: str) -> Callable[[Obj], Iterator[FieldError]]:
+    def ask(secret: Obj) -> Iterator[FieldError]:
+        text = secret.get("data", {}).get(key)
+        if text is None:
+            yield required(f"data[{key}]")
+        elif why := gojson.object_error(base64.b64decode(text)):
+            yield invalid_value(f"data[{key}]", REDACTED, why)
+
+    return ask
+
+
+def _keys(*keys: str, one: bool = False) -> Callable[[Obj], Iterator[FieldError]]:
+    def ask(secret: Obj) -> Iterator[FieldError]:
+        missing = [key for key in keys if key not in secret.get("data", {})]
+        if missing and not (one and len(missing) < len(keys)):
+            yield from (required(f"data[{key}]") for key in missing)
+
+    return ask
+
+
+def _filled(key: str) -> Callable[[Obj], Iterator[FieldError]]:
+    def ask(secret: Obj) -> Iterator[FieldError]:
+        if not secret.get("data", {}).get(key):
+            yield required(f"data[{key}]")
+
+    return ask
+
+
+TYPES: dict[str, Callable[[Obj], Iterator[FieldError]]] = {
+    IN_SECRETS: _token,
+    "kubernetes.io/dockercfg": _json(".dockercfg"),
+    "kubernetes.io/dockerconfigjson": _json(".dockerconfigjson"),
+    "kubernetes.io/basic-auth": _keys("username", "password", one=True),
+    "kubernetes.io/ssh-auth": _filled("ssh-privatekey"),
+    "kubernetes.io/tls": _keys("tls.crt", "tls.key"),
+}

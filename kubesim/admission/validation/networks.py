@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kubesim.admission.validation.checks import is_repeated, repeated
-from kubesim.admission.validation.forms import (
+from kubesim.admission.validation.checks import (
     PORT_RANGE,
     address,
     endpoint_address,
+    is_repeated,
     port_name_errors,
+    repeated,
 )
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing

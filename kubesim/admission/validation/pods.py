@@ -1,14 +1,25 @@
-"""The rules of pods that are more than a line of the tables in ``rules/``."""
+"""The rules of pods and their containers that are more than a line of the tables in ``rules/``."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from kubesim.admission.validation.checks import first_places
+from kubesim.admission.validation.checks import first_places, is_repeated, port_name_errors
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
-from kubesim.api.status import FieldError, duplicate, invalid_value, required
+from kubesim.api.quantity import parse
+from kubesim.api.selectors import key_errors
+from kubesim.api.status import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_found_field,
+    required,
+    unsupported,
+)
 from kubesim.errors import Obj
 from kubesim.schema.paths import walk
 
@@ -120,3 +131,210 @@ def search(value: str, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(where, name, f"must be no more than {LONGEST_SEARCH} characters")
     if not SEARCH.fullmatch(name):
         yield invalid_value(where, name, SEARCH_RULE)
+
+
+REFERENCES = (
+    *("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"),
+    *("spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName", "status.phase"),
+    *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
+)
+"""What of a pod may be told to its containers at all."""
+OLD_REFERENCES = {"spec.host": "spec.nodeName"}
+MEASURED = tuple(
+    f"{part}.{name}" for part in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
+)
+PAGES = ("requests.hugepages-", "limits.hugepages-")
+UNITS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+DIVISORS = {
+    "cpu": (("1m", "1"), "1m and 1 are supported with the cpu resource"),
+    "memory": (UNITS, f"{', '.join(UNITS)} are supported with the memory resource"),
+    "ephemeral-storage": (UNITS, f"{', '.join(UNITS)} are supported with the local ephemeral storage resource"),
+}
+"""The units in which an amount may be told, and how others are refused."""
+OF_PAGES = (UNITS, f"{', '.join(UNITS)} are supported with the hugepages resource")
+SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
+NO_SOURCE = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+SEVERAL_SOURCES = "may not have more than one field specified at a time"
+RESIZED, RESIZES = ("cpu", "memory"), ("NotRequired", "RestartContainer")
+
+
+def spec_of(place: Place) -> Place:
+    """Return the place of the PodSpec that something lies in."""
+    while "containers" not in place.value and place.above is not None:
+        place = place.above
+    return place
+
+
+@check
+def own_port_name(name: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The name of a port, which no port before it has."""
+    wrong = list(port_name_errors(name)) if name else []
+    yield from (invalid_value(where, name, why) for why in wrong)
+    if name and not wrong and is_repeated(place, "name", name):
+        yield duplicate(where, name)
+
+
+@check
+def host_ports(containers: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The ports of the node that containers take, each once."""
+    taken: set[str] = set()
+    for at, container in enumerate(containers):
+        if "ports" in container:
+            yield from _taken_ports(container["ports"], f"{where}[{at}].ports", taken)
+
+
+@check
+def own_host_ports(ports: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """The ports of the node that an init container takes; upstream takes each for the first."""
+    return _taken_ports(ports, f"{place.path.rpartition('[')[0]}[0].ports", set())
+
+
+def _taken_ports(ports: list[Obj], where: str, taken: set[str]) -> Iterator[FieldError]:
+    for at, port in enumerate(ports):
+        if number := port.get("hostPort"):
+            shown = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
+            if shown in taken:
+                yield duplicate(f"{where}[{at}].hostPort", shown)
+            taken.add(shown)
+
+
+@check
+def unlike_containers(name: str, where: str, place: Place, fields: Sequence[str]) -> Iterator[FieldError]:
+    """The name of a container, which no container of other sorts has, and none before it."""
+    if is_repeated(place, "name", name) or name in names_in(place.above, fields):
+        yield duplicate(where, name)
+
+
+def names_in(place: Place | None, fields: Sequence[str]) -> set[str]:
+    """Return the names of the entries of some lists of an object."""
+    if place is None:
+        return set()
+    entries = (entry for field in fields for entry in place.value.get(field) or ())
+    found: set[str] = place.known(f"names in {fields}", lambda: {entry.get("name", "") for entry in entries})
+    return found
+
+
+@check
+def target(name: str, where: str, place: Place) -> Iterator[FieldError]:
+    """The container whose processes an ephemeral one is to see."""
+    if name and name not in names_in(place.above, ("containers", "initContainers")):
+        yield not_found_field(where, name)
+
+
+@check
+def without(
+    value: Obj, where: str, place: Place, fields: Sequence[str], text: str, *, filled: bool = False
+) -> Iterator[FieldError]:
+    """An object that has none of some fields (``filled``: or nothing in them)."""
+    for path in fields:
+        for at, inner in walk(value, path, where):
+            if inner is not None and (inner or not filled):
+                yield forbidden_field(at, text)
+
+
+@check
+def field_reference(value: Obj, where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
+    """What of a pod is told to its containers: a field, or one label or annotation."""
+    version, field = value.get("apiVersion", ""), value.get("fieldPath", "")
+    if not version or not field:
+        yield required(f"{where}.{'fieldPath' if version else 'apiVersion'}")
+        return
+    path, key = _subscript(field)
+    why = _unknown(version, field, path, subscripted=key is not None)
+    if why:
+        yield invalid_value(f"{where}.fieldPath", field, f"error converting fieldPath: {why}")
+    elif key is not None:
+        name = key.lower() if path == "metadata.annotations" else key
+        yield from (invalid_value(where, name, wrong) for wrong in key_errors(name))
+    elif OLD_REFERENCES.get(field, field) not in choices:
+        yield unsupported(f"{where}.fieldPath", OLD_REFERENCES.get(field, field), tuple(choices))
+
+
+def _subscript(field: str) -> tuple[str, str | None]:
+    """Split ``metadata.labels['a']``."""
+    path, found, key = field.removesuffix("']").partition("['")
+    return (path, key) if field.endswith("']") and found and path else (field, None)
+
+
+def _unknown(version: str, field: str, path: str, *, subscripted: bool) -> str:
+    if version != "v1":
+        return f"unsupported pod version: {version}"
+    if subscripted:
+        return "" if path in REFERENCES[:2] else f"field label does not support subscript: {field}"
+    return "" if field in REFERENCES or field in OLD_REFERENCES else f"field label not supported: {field}"
+
+
+@check
+def resource_reference(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """What of a container's resources is told."""
+    name = value.get("resource", "")
+    if not name:
+        yield required(f"{where}.resource")
+    elif name not in MEASURED and not name.startswith(PAGES):
+        yield unsupported(f"{where}.resource", name, MEASURED)
+
+
+@check
+def divisor(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """The unit in which an amount is told."""
+    name, unit = value.get("resource", ""), value.get("divisor", "0")
+    known = OF_PAGES if name.startswith(PAGES) else DIVISORS.get(name.partition(".")[2]) if name in MEASURED else None
+    if known and parse(unit) and unit not in known[0]:
+        yield invalid_value(f"{where}.divisor", name, f"only divisor's values {known[1]}")
+
+
+@check
+def variable_source(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Where a variable's value comes from: one place, and no value beside it."""
+    count = sum(name in value for name in SOURCES)
+    if not count:
+        yield invalid_value(where, "", NO_SOURCE)
+    elif place.above is not None and place.above.value.get("value"):
+        yield invalid_value(where, "", "may not be specified when `value` is not empty")
+    elif count > 1:
+        yield invalid_value(where, "", SEVERAL_SOURCES)
+
+
+@check
+def variables_source(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """Where variables come from; upstream speaks of the list."""
+    count = ("configMapRef" in value) + ("secretRef" in value)
+    if count != 1:
+        why = SEVERAL_SOURCES if count else "must specify one of: `configMapRef` or `secretRef`"
+        yield invalid_value(where.rpartition("[")[0], "", why)
+
+
+@check
+def sleep(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A sleep before the end, which comes sooner."""
+    seconds = value.get("seconds", 0)
+    left = spec_of(place).value.get("terminationGracePeriodSeconds", 30)
+    if not 0 <= seconds <= left:
+        why = f"must be non-negative and less than terminationGracePeriodSeconds ({left})"
+        yield invalid_value(where, seconds, why)
+
+
+@check
+def unmasked(value: str, where: str, place: Place) -> Iterator[FieldError]:
+    """All of /proc is for containers with users of their own."""
+    if value == "Unmasked" and spec_of(place).value.get("hostUsers", True):
+        yield invalid_value(where, value, "`hostUsers` must be false to use `Unmasked`")
+
+
+@check
+def resize_policy(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """What happens to a container whose resources change; upstream speaks of the list."""
+    never = spec_of(place).value.get("restartPolicy") == "Never"
+    seen: set[Any] = set()
+    for at, entry in enumerate(values):
+        name, policy = entry.get("resourceName", ""), entry.get("restartPolicy", "")
+        if name in seen:
+            yield duplicate(f"{where}[{at}]", name)
+        seen.add(name)
+        for value, choices in ((name, RESIZED), (policy, RESIZES)):
+            if not value:
+                yield required(where)
+            elif value not in choices:
+                yield unsupported(where, value, choices)
+        if never and policy != "NotRequired":
+            yield invalid_value(where, policy, "must be 'NotRequired' when `restartPolicy` is 'Never'")

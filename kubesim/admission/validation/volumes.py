@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
-from kubesim.admission.validation.forms import file, no_longer, no_way_back, way_down
+from kubesim.admission.validation.checks import file, no_longer, no_way_back, way_down
 from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.api.status import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kubesim.metrics.promql.aggregations import quantile
-from kubesim.metrics.promql.sums import least, mean, most, total, variance
+from kubesim.metrics.promql.aggregations import least, mean, most, quantile, total, variance
 from kubesim.metrics.promql.values import Window
 
 
