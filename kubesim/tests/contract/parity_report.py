@@ -106,7 +106,7 @@ def report(findings: list[Finding]) -> str:
         "set env --from and --list, rollout history --revision, go-templates, templates and columns from files, "
         "names with a hash, and of config what changes clusters and users. It describes pods, nodes, deployments, "
         "jobs, services, secrets and config maps as upstream does, other kinds field by field, as it does custom "
-        "kinds. Containers have no cmp, comm, expr, host, mtr, nl, nmap, openssl, paste, rev, tac and xxd. "
+        "kinds. Containers have no cmp, comm, host, mtr, nl, nmap, openssl, paste, rev, tac and xxd. "
         "BusyBox' file and text tools complain in the words of GNU's, and sort, cut, dd, nice and xargs refuse a "
         "wrong value in fewer words than theirs. Of history expansion bash there knows `!!` and `!$`, and it has "
         "no pushd, popd, dirs, select, jobs -x and umask -S; the builtins of dash and ash word most errors as bash's "
