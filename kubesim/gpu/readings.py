@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from kubesim.gpu.devices import Device, State, Task, energy_mj, power_share, temperature
 from kubesim.gpu.devices import limit as power_limit
@@ -95,6 +96,11 @@ class Reading:
         return min(max(now, low), high)
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no process has a context on it."""
+        return not self.state.tasks
+
+    @property
     def performance(self) -> str:
         """The performance state."""
         return "P0" if self.state.tasks else self.device.product.idle_state
@@ -180,3 +186,10 @@ class Reading:
 def read(device: Device, at: datetime) -> Reading:
     """Return the sensors of a device at a moment, past ones included."""
     return Reading(device, device.state_at(at), at)
+
+
+def find(value: Any, path: str) -> Any:
+    """Return what lies at a path of names and numbers, as ``state.ecc.corrected.0``."""
+    for part in path.split("."):
+        value = value[int(part)] if part.isdecimal() else getattr(value, part)
+    return value

@@ -8,8 +8,8 @@ from kubesim.gpu.dcgm.boxes import Node, as_json, tree
 from kubesim.gpu.dcgm.engine import ALL_GPUS, Engine, Group
 from kubesim.gpu.smi.view import Seen, View
 
-BAD_PARAMETER, GENERIC, NOT_CONFIGURED, NO_DATA, NOT_CONNECTED, DUPLICATE = 255, 253, 251, 242, 235, 230
-BAD_PARAMETER_TEXT, NO_DATA_TEXT = "Bad parameter passed to function", "No data is available"
+BAD_PARAMETER, GENERIC, NOT_CONFIGURED, NOT_CONNECTED = 255, 253, 251, 235
+BAD_PARAMETER_TEXT = "Bad parameter passed to function"
 NO_GROUP = "The Group is not found"
 HINT = "Error: Required argument missing. For complete USAGE and HELP type: dcgmi --help"
 

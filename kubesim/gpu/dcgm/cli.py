@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kubesim.gpu.dcgm import diagnose, groups, jobs, pages, paths
+from kubesim.gpu.dcgm import diagnose, pages
 from kubesim.gpu.dcgm.call import NOT_CONNECTED, Call, Refused, parse
 from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.smi.view import View
@@ -20,18 +20,12 @@ Usage: dcgmi [--host IP] subsystem
 
  Subsystems Available:
     topo        GPU Topology: --gpuid ID | -g GROUP
-    stats       Process Statistics: -e | -s JOB | -x JOB | -j JOB | -r JOB | -a | -p PID [-v] [-g GROUP]
     diag        System Validation/Diagnostic: -r 1-4 [-i ID] [-g GROUP] [-v] [-j]
-    policy      Policy Management: --get | --set ACTION,VALIDATION -x | -p | -n | -e [-g GROUP]
     health      Health Monitoring: -s a|p|n|m|t|i|c | -f | -c [-g GROUP] [-j]
-    config      Configuration Management: --get [-g GROUP]
     group       GPU Group Management: -l | -c NAME [--default | -a IDS] | -d ID | -g ID [-a IDS | -r IDS | -i]
-    fieldgroup  Field Group Management: -l
     discovery   Discover GPUs on the system: -l | -c
     nvlink      Displays NvLink link statuses and error counts: -s | -e -g ID
     dmon        Stats Monitoring of GPUs: -e FIELDS [-i ID] [-c COUNT] [-d MILLISECONDS] | -l
-    modules     Control and list DCGM modules: -l
-    profile     Control and list DCGM profiling metrics: -l | --pause | --resume
 """
 
 
@@ -66,16 +60,10 @@ def pace(argv: list[str]) -> tuple[float, int]:
 
 _PAGES: dict[str, Page] = {
     "discovery": pages.discovery,
-    "group": groups.group,
+    "group": pages.group,
     "health": pages.health,
-    "topo": paths.topo,
-    "nvlink": paths.nvlink,
-    "policy": pages.policy,
-    "config": pages.config,
-    "fieldgroup": pages.fieldgroup,
-    "modules": pages.modules,
-    "profile": pages.profile,
-    "stats": jobs.statistics,
+    "topo": pages.topo,
+    "nvlink": pages.nvlink,
     "dmon": pages.dmon,
     "diag": pages.diag,
 }

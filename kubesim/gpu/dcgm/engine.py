@@ -1,9 +1,8 @@
-"""What a node's host engine (nv-hostengine) remembers between two calls: groups, watches, jobs, policies."""
+"""What a node's host engine (nv-hostengine) remembers between two calls: groups and watches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 
 ALL_GPUS, ALL_SWITCHES = 0, 1
 HEALTH_SYSTEMS = "pmtnicasd"
@@ -17,18 +16,6 @@ class Group:
     gpus: list[int] | None
     health: str = ""
     """The letters of the systems that are watched."""
-    watches_pids: bool = False
-    conditions: list[str] = field(default_factory=list)
-    """The policy: what counts as a violation."""
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """A span of time for which statistics are kept; ``stop`` is None while it runs."""
-
-    group: int
-    start: datetime
-    stop: datetime | None = None
 
 
 @dataclass
@@ -41,9 +28,7 @@ class Engine:
             ALL_SWITCHES: Group("DCGM_ALL_SUPPORTED_NVSWITCHES", []),
         }
     )
-    jobs: dict[str, Job] = field(default_factory=dict)
     next_group: int = 2
-    profiling: bool = True
 
     def create(self, name: str, gpus: list[int] | None) -> int:
         """Make a group; returns its number."""

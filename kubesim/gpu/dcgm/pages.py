@@ -1,8 +1,6 @@
-"""The pages of dcgmi that need little: discovery, health, policy, configuration, modules, profiling, fields, diag."""
+"""The pages of dcgmi: discovery, groups, health, topology, links, fields, diag."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from kubesim.gpu.dcgm import diagnose
 from kubesim.gpu.dcgm.boxes import Node, columns, tree, wrapped
@@ -11,15 +9,19 @@ from kubesim.gpu.dcgm.call import (
     BAD_PARAMETER_TEXT,
     GENERIC,
     HINT,
+    NO_GROUP,
+    NOT_CONFIGURED,
     Call,
     Refused,
+    devices,
     group_of,
     members,
     shown,
 )
-from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine
-from kubesim.gpu.dcgm.fields import FIELDS, INTERNAL
+from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine, Group
+from kubesim.gpu.dcgm.fields import fields
 from kubesim.gpu.dcgm.verdicts import SYSTEMS, Trouble, troubles, worst
+from kubesim.gpu.smi import topology
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
 
 
@@ -91,121 +93,145 @@ def _errors(system: str, found: list[Trouble]) -> Node:
     return Node(name, worst(mine), wrapped(", ".join(trouble.text for trouble in mine), 52))
 
 
-def policy(call: Call, view: View, engine: Engine) -> str:
-    """Tell what counts as a violation, or set it."""
+def group(call: Call, view: View, engine: Engine) -> str:
+    """List groups, make and remove them, and change whom they have."""
+    if call.given("-c", "--create"):
+        return _create(call, view, engine)
+    if call.given("-d", "--delete"):
+        word = call.value("-d", "--delete")
+        if not word.isdecimal() or engine.groups.pop(int(word), None) is None:
+            raise Refused(f"Error: Cannot destroy group {word}. Return: {NO_GROUP}.", NOT_CONFIGURED)
+        return f"Successfully removed group {word}\n"
+    if call.given("-g", "--group"):
+        return _change(call, view, engine)
+    found = [Node(str(number), below=_about(number, each, view)) for number, each in sorted(engine.groups.items())]
+    return shown(call, ["GROUPS", f"{len(found)} groups found."], [Node("Groups", below=found)], 20, 60)
+
+
+def _create(call: Call, view: View, engine: Engine) -> str:
+    name, ids = call.value("-c", "--create"), call.value("-a", "--add")
+    if not name:
+        raise Refused(f"Error: Cannot create group {name}. Return: {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
+    every = [item.number for item in view.all()]
+    gpus = [item.number for item in devices(view, ids)] if ids else every if call.given("--default") else []
+    out = f'Successfully created group "{name}" with a group ID of {engine.create(name, gpus)}\n'
+    return out + ("Add to group operation successful.\n" if ids else "")
+
+
+def _change(call: Call, view: View, engine: Engine) -> str:
+    number, known = group_of(call, engine)
+    adds = call.given("-a", "--add")
+    if not adds and not call.given("-r", "--remove"):
+        return shown(call, ["GROUP INFO"], _about(number, known, view), 20, 60)
+    for item in devices(view, call.value("-a", "--add", "-r", "--remove")):
+        word, where = ("add", "into") if adds else ("remove", "in")
+        if known.gpus is None or (item.number in known.gpus) == adds:
+            why = "already in the group" if adds else "not part of the group"
+            raise Refused(
+                f"Error: Unable to perform {word} of GPU {item.number} {where} group {number}. "
+                f"Return: {BAD_PARAMETER_TEXT}.\nThe GPU was not found or is {why}.",
+                BAD_PARAMETER,
+            )
+        known.gpus = sorted({*known.gpus, item.number}) if adds else [g for g in known.gpus if g != item.number]
+    return f"{'Add to' if adds else 'Remove from'} group operation successful.\n"
+
+
+def _about(number: int, known: Group, view: View) -> list[Node]:
+    gpus = [item.number for item in view.all()] if known.gpus is None else known.gpus
+    entities = ", ".join(f"GPU {each}" for each in gpus) or "None"
+    return [Node("Group ID", str(number)), Node("Group Name", known.name), Node("Entities", entities)]
+
+
+def topo(call: Call, view: View, engine: Engine) -> str:
+    """Tell how a device, or the devices of a group, are connected."""
+    one = call.value("-i", "--gpuid")
+    seen = view.present()
+    if one:
+        item = devices(view, one)[0]
+        rest = [other for other in seen if other.number != item.number]
+        nodes = [Node("CPU Core Affinity", _cores(item))]
+        nodes += [_path(item, other) for other in rest]
+        return shown(call, ["Topology Information", f"GPU ID: {item.number}"], nodes, 20, 80)
     known = group_of(call, engine)[1]
-    if call.given("--set"):
-        chosen = [text for flag, text in _CONDITIONS.items() if call.given(flag)]
-        if not chosen:
-            raise Refused(f"Error: Cannot set policy for remote node. Return: {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
-        known.conditions = chosen
-        return "Policy successfully set.\n"
-    first, *more = known.conditions or ["None"]
-    nodes = [
-        Node("Violation conditions", first, more), Node("Isolation mode", "Manual"),
-        Node("Action on violation", "None"), Node("Validation after action", "None"),
-        Node("Validation failure action", "None"),
-    ]  # fmt: skip
-    return "Policy information\n" + shown(call, ["Policy Information", known.name], nodes, 30, 50)
-
-
-_CONDITIONS = {
-    "-e": "Double-bit ECC errors", "--eccerrors": "Double-bit ECC errors", "-p": "PCI errors and replays",
-    "--pcierrors": "PCI errors and replays", "-n": "NVLink Errors", "--nvlinkerrors": "NVLink Errors",
-    "-x": "XID error detected.", "--xiderrors": "XID error detected.",
-}  # fmt: skip
-
-
-def config(call: Call, view: View, engine: Engine) -> str:
-    """Tell what is configured of the devices: what the engine was told to keep, and what is."""
-    known, seen = group_of(call, engine)[1], members(call, view, engine)
-    lines = []
-    for name, get in _CONFIGURED.items():
-        values = {str(get(item)) for item in seen}
-        current = "****" if len(values) > 1 else min(values, default="Not Specified")
-        lines.append(([name], ["Not Specified"], [current]))
-    head = [known.name, f"Group of {len(seen)} GPUs"]
-    return columns((30, 30, 30), ("Field", "Target", "Current"), lines, head)
-
-
-_CONFIGURED: dict[str, Callable[[Seen], object]] = {
-    "Compute Mode": lambda item: item.device.settings.compute_mode.replace("Default", "Unrestricted"),
-    "ECC Mode": lambda item: "Enabled",
-    "Sync Boost": lambda item: "Not Supported",
-    "Memory Application Clock": lambda item: (item.device.settings.applications or _most(item))[0],
-    "SM Application Clock": lambda item: (item.device.settings.applications or _most(item))[1],
-    "Power Limit": lambda item: f"{item.device.power_limit:.0f}",
-    "Power Profile": lambda item: "Not Specified",
-}
-
-
-def _most(item: Seen) -> tuple[int, int]:
-    graphics, memory = item.device.product.clocks["most"]
-    return memory, graphics
-
-
-def fieldgroup(call: Call, view: View, engine: Engine) -> str:
-    """List the field groups, those that the engine has made for itself."""
-    out = f"{len(INTERNAL)} field groups found.\n"
-    for number, (name, ids) in INTERNAL.items():
-        lines = [", ".join(map(str, ids[start : start + 10])) for start in range(0, len(ids), 10)]
-        commas = [f"{line}, " for line in lines[:-1]] + lines[-1:]
-        nodes = [Node("ID", str(number)), Node("Name", name), Node("Field IDs", commas[0], commas[1:])]
-        out += shown(call, ["FIELD GROUPS"], nodes, 20, 60)
-    return out
-
-
-def modules(call: Call, view: View, engine: Engine) -> str:
-    """List the modules of the engine."""
-    loaded = {"Core", "NvSwitch", "Profiling"} | (
-        {"Health"} if any(g.health for g in engine.groups.values()) else set()
+    mine = [item for item in seen if known.gpus is None or item.number in known.gpus]
+    same = len({item.device.numa for item in mine}) < 2
+    pairs = [(a, b) for a in mine for b in mine if a.number < b.number]
+    farthest = max(
+        pairs, key=lambda pair: _RANK.get(topology.connection(pair[0].device, pair[1].device), 0), default=None
     )
-    states = ["Loaded" if name in loaded else "Not loaded" for name in _MODULES]
-    rows = [
-        ([str(number)], [name], [state]) for number, (name, state) in enumerate(zip(_MODULES, states, strict=True))
-    ]
-    return columns((11, 20, 50), ("Module ID", "Name", "State"), rows, ["List Modules", "Status: Success"])
+    worst_path = _bus(*farthest) if farthest else "Unknown"
+    cores = _cores(mine[0]) if mine and same else NOT_AVAILABLE
+    nodes = [Node("CPU Core Affinity", cores), Node("NUMA Optimal", str(same)), Node("Worst Path", worst_path)]
+    return shown(call, ["Topology Information", known.name], nodes, 20, 80)
 
 
-_MODULES = (
-    "Core", "NvSwitch", "VGPU", "Introspection", "Health", "Policy", "Config", "Diag", "Profiling", "SysMon",
-    "MnDiag",
-)  # fmt: skip
+_RANK = {"PHB": 1, "NODE": 2, "SYS": 3}
+_COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+           "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen")  # fmt: skip
 
 
-def profile(call: Call, view: View, engine: Engine) -> str:
-    """List the profiling counters, or let go of them for other tools."""
-    if call.given("--pause", "--resume"):
-        engine.profiling = call.given("--resume")
-        return f"Successfully {'resumed' if engine.profiling else 'paused'} profiling.\n"
-    if view.board.product.family == "turing":
-        raise Refused(
-            "Error: Unable to Get supported metric groups: Profiling is not supported for this group of GPUs or GPU.",
-            GENERIC,
-        )
-    rows = [([each.group], [str(number)], [each.name]) for number, each in FIELDS.items() if each.group]
-    return columns((16, 10, 54), ("Group.Subgroup", "Field ID", "Field Tag"), rows)
+def _cores(item: Seen) -> str:
+    return ", ".join(span.replace("-", " - ") for span in item.device.product.numa[item.device.numa].split(","))
+
+
+def _path(item: Seen, other: Seen) -> Node:
+    node = Node(f"To GPU {other.number}", _bus(item, other))
+    down = item.device.trouble.links_down | other.device.trouble.links_down
+    up = [number for number in range(item.device.product.nvlinks) if number not in down]
+    if up:
+        links = ", ".join(map(str, up))
+        plural = "s" * (len(up) > 1)
+        text = f"Connected via {_COUNTS[len(up)]} NVLINK{plural} (Link{plural}: {links})"
+        node.more = wrapped(text, 76)
+    return node
+
+
+def _bus(item: Seen, other: Seen) -> str:
+    """Return how two devices are connected over PCIe."""
+    if item.device.numa != other.device.numa:
+        return "Connected via a CPU-level link"
+    same = item.device.bus.split(":")[1] == other.device.bus.split(":")[1]
+    return "Connected via a PCIe host bridge" if same else "Connected via a CPU-level link"
+
+
+def nvlink(call: Call, view: View, engine: Engine) -> str:
+    """Show which links are up, or with ``-e`` the errors of one device's."""
+    if call.given("-e", "--errors"):
+        item = devices(view, call.value("-g", "--gpuid", "-i", default="0"))[0]
+        kinds = ("CRC FLIT Error", "CRC Data Error", "Replay Error", "Recovery Error")
+        links = [
+            Node(f"Link {number}", below=[Node(kind, "0") for kind in kinds])
+            for number in range(item.device.product.nvlinks)
+        ]
+        return shown(call, ["NVLINK Error Counts", f"GPU {item.number}"], links, 30, 50)
+    if not call.given("-s", "--link-status"):
+        raise Refused(HINT, 1)
+    lines = ["+----------------------+", "|  NvLink Link Status  |", "+----------------------+", "GPUs:"]
+    for item in view.present():
+        down, count = item.device.trouble.links_down, item.device.product.nvlinks
+        states = ["X" if item.device.mig_mode else "D" if number in down else "U" for number in range(count)]
+        lines += [f"    gpuId {item.number}:", f"        {' '.join(states or ['_'])}"]
+    lines += ["NvSwitches:", "    No NvSwitches found.", "", "Key: Up=U, Down=D, Disabled=X, Not Supported=_"]
+    return "\n".join(lines) + "\n"
 
 
 def dmon(call: Call, view: View, engine: Engine) -> str:
     """Show fields by number, a line for each device; with ``-l`` which there are."""
+    known = fields()
     if call.given("-l", "--list"):
-        rows = "".join(f"{each.name:<52} {each.short:<14}{number}\n" for number, each in FIELDS.items())
+        rows = "".join(f"{each.name:<52} {each.short:<14}{number}\n" for number, each in known.items())
         return f"{'_' * 75}\n{'Long Name':<53}{'Short Name':<14}Field ID\n{'_' * 75}\n{rows}"
     words = call.value("-e", "--field-id").split(",")
-    if unknown := [word for word in words if not word.strip().isdecimal() or int(word) not in FIELDS]:
-        numeric = unknown[0].strip().isdecimal()
-        text = (
-            f"Got invalid field ID. '{unknown[0]}'. See dcgm_fields.h for a list of valid field IDs."
-            if numeric
-            else (f"Expected numerical fieldId. Got '{unknown[0]}' instead.")
-        )
+    if unknown := [word for word in words if not word.strip().isdecimal() or int(word) not in known]:
+        text = f"Got invalid field ID. '{unknown[0]}'. See dcgm_fields.h for a list of valid field IDs."
+        if not unknown[0].strip().isdecimal():
+            text = f"Expected numerical fieldId. Got '{unknown[0]}' instead."
         raise Refused(f"Error: {text}", BAD_PARAMETER)
-    chosen = [FIELDS[int(word)] for word in words]
+    chosen = [known[int(word)] for word in words]
     lines = [f"{'#Entity':<16}" + "".join(f"{each.short:<14}" for each in chosen)]
     lines += [f"{'ID':<16}" + "".join(f"{each.unit:<14}" for each in chosen)]
     for item in members(call, view, engine):
-        lost = item.device.trouble.lost or (not engine.profiling and any(each.group for each in chosen))
+        lost = item.device.trouble.lost
         cells = "".join(f"{NOT_AVAILABLE if lost else each.get(item.reading)!s:<14}" for each in chosen)
         lines.append(f"{f'GPU {item.number}':<16}{cells}")
     return "\n".join(lines) + "\n"

@@ -26,6 +26,11 @@ LEFT_OUT = (
     "Alertmanagers, the metadata of targets and how far its log was replayed. Nobody is warned of ports that "
     "several containers declare."
 )
+NODES_LEFT_OUT = (
+    "On nodes, dcgmi has no statistics of jobs and processes (stats), policies, configurations, field groups, "
+    "modules and profiling pages."
+)
+"""What the programs of nodes leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
 """Commands that have commands of their own."""
@@ -122,6 +127,8 @@ def report(findings: list[Finding]) -> str:
         "right types.",
         "",
         LEFT_OUT,
+        "",
+        NODES_LEFT_OUT,
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
