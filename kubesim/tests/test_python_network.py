@@ -282,3 +282,14 @@ asyncio.run(main())
 """
     lines = await says(w, source, address)
     assert lines == [str([b"%d: A\n" % i for i in range(5)]), "True ('127.0.0.1', 80)", "111"]
+
+
+async def test_a_server_of_tls_without_a_certificate_fails_in_openssls_words(w):
+    source = (
+        "import ssl\n"
+        "tried(lambda: ssl.create_default_context().wrap_socket(socket.socket(), server_side=True))\n"
+        "tried(lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(socket.socket(), server_side=True))\n"
+    )
+    client, server = await says(w, source)
+    assert "Cannot create a server socket with a PROTOCOL_TLS_CLIENT context" in client
+    assert "[SSL: NO_SHARED_CIPHER] no shared cipher" in server

@@ -141,8 +141,10 @@ class SSLContext:
         self, sock, server_side=False, do_handshake_on_connect=True, suppress_ragged_eofs=True, server_hostname=None,
         session=None,
     ):  # fmt: skip
-        if server_side:
-            raise NotImplementedError("TLS servers")
+        if server_side and self.protocol == PROTOCOL_TLS_CLIENT:
+            raise SSLError(336445441, "Cannot create a server socket with a PROTOCOL_TLS_CLIENT context (_ssl.c:811)")
+        if server_side:  # the certificate is missing: no cipher can be agreed on
+            raise SSLError(1, "[SSL: NO_SHARED_CIPHER] no shared cipher (_ssl.c:1000)")
         if self._check_hostname and not server_hostname:
             raise ValueError("check_hostname requires server_hostname")
         timeout = sock.gettimeout()

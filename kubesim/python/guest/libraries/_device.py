@@ -5,7 +5,6 @@ What has passed is settled with the machine at its next call, or after a while: 
 """
 
 import os
-import random
 import time
 
 import machine
@@ -16,7 +15,6 @@ MIN_LAG_S, MAX_LAG_S = 0.01, 1.0
 """Seconds that a program, or a device's queue, is ahead of the machine's clock before it is told, and at most."""
 EFFICIENCY, CPU_EFFICIENCY, TRAFFIC = 0.5, 0.35, 0.75
 MIB = 1 << 20
-generator = random.Random(0)
 wall = time.time
 
 
@@ -84,7 +82,7 @@ class Session:
     """The program's own clock, ahead of the machine's by ``lag``, and its devices."""
 
     def __init__(self):
-        self.lag = self.cores = 0.0
+        self.lag = self.cores = self.flops = self.moved = 0.0
         self.held = self.told = 0
         self.gpus, self.about, self.settling = [], None, False
 
@@ -109,6 +107,7 @@ class Session:
 
     def work(self, gpu, flops, moved, half=False):
         """Run a kernel on a device, or on the processor (None). Raises DeviceFailedError."""
+        self.flops, self.moved = self.flops + flops, self.moved + moved
         if gpu is None:
             about = self.about or self.facts()
             seconds = max(flops / about["cpu_flops"], moved / about["cpu_bandwidth"]) / CPU_EFFICIENCY

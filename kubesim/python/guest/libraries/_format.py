@@ -2,45 +2,41 @@
 
 import math
 
-from _arrays import brain, half, is_float, single
+from _arrays import SIZES, is_float, stored
 
 EDGE, MAX_PRINTED, PRECISION = 3, 1000, 8
 
 
 def shortest(value, dtype):
     """Return the shortest digits that a number of so many bits is read back from."""
-    fit = {"float32": single, "float16": half, "bfloat16": brain}.get(dtype, float)
-    texts = (float.__format__(value, f".{count}g") for count in range(1, 10)) if fit is not float else ()
-    found = next((text for text in texts if math.isfinite(value) and fit(float(text)) == value), value)
+    texts = (float.__format__(value, f".{count}g") for count in range(1, 10)) if SIZES[dtype] < 8 else ()
+    found = next((text for text in texts if math.isfinite(value) and stored([float(text)], dtype)[0] == value), value)
     return float.__repr__(float(found))
 
 
-def scientific(values, dtype):
+def scientific(values):
     """Return numbers with an exponent, with as many digits as the longest needs."""
-    exact = [float(shortest(value, dtype)) for value in values]
-    digits = [f"{value:.{PRECISION}e}".partition("e")[0].rstrip("0") for value in exact if math.isfinite(value)]
+    digits = [f"{value:.{PRECISION}e}".partition("e")[0].rstrip("0") for value in values if math.isfinite(value)]
     wide = max(len(each.partition(".")[2]) for each in digits)
-    return [f"{value:#.{wide}e}" for value in exact]
+    return [f"{value:#.{wide}e}" for value in values]
 
 
-def fixed(values, dtype):
+def fixed(values):
     """Return numbers without an exponent, their points below each other."""
-    exact = [float(shortest(value, dtype)) for value in values]
-    words = [f"{value:.{PRECISION}f}".rstrip("0") if math.isfinite(value) else str(value) for value in exact]
+    words = [f"{value:.{PRECISION}f}".rstrip("0") if math.isfinite(value) else str(value) for value in values]
     right = max((len(word.partition(".")[2]) for word in words if "." in word), default=0)
     return [word + " " * (right - len(word.partition(".")[2])) if "." in word else word for word in words]
 
 
-def numpy_words(values, dtype, *, alone=False):
+def numpy_words(values, dtype, shape):
     if dtype == "bool":
-        return [str(bool(value)).rjust(0 if alone else 5) for value in values]
-    if dtype in ("str", "object"):
-        return [repr(value) for value in values]
+        return [str(bool(value)).rjust(5 if shape else 0) for value in values]
     if not is_float(dtype):
         return justified([str(value) for value in values])
+    values = [float(shortest(value, dtype)) for value in values]
     sizes = [abs(value) for value in values if math.isfinite(value) and value]
     far = sizes and (max(sizes) >= 1e8 or min(sizes) < 1e-4 or max(sizes) / min(sizes) > 1000)
-    return justified(scientific(values, dtype) if far else fixed(values, dtype))
+    return justified(scientific(values) if far else fixed(values))
 
 
 def torch_words(values, dtype):
@@ -64,13 +60,13 @@ def kept(size, short):
 
 def shown(x):
     """Return the elements that are printed of an array, and whether others are not."""
-    short = x._count() > MAX_PRINTED
-    if not short:
+    if x._count() <= MAX_PRINTED:
         return x._flat(), False
-    places = [x._offset]
+    found = [x._offset]
     for size, stride in zip(x._shape, x._strides, strict=True):
-        places = [base + stride * at for base in places for at in kept(size, True)]
-    return [x._buffer.at(place) for place in places], True
+        found = [base + stride * at for base in found for at in kept(size, True)]
+    values = [x._buffer.at(place) for place in found]
+    return values if is_float(x._dtype) else stored(values, x._dtype), True
 
 
 def rows(words, shape, indent, short, separator, per_line):
@@ -96,29 +92,25 @@ def numpy_text(x, separator=" ", prefix=0):
     values, short = shown(x)
     if not len(values):
         return "[]"
-    words = numpy_words(values, x._dtype, alone=not x._shape)
-    depth, gap = len(x._shape), len(separator)
-    fits = lambda width, indent: (75 - depth - indent - 1 + gap) // (width + gap)
-    return rows(iter(words), x._shape, prefix, short, separator, fits)
+    gap = len(separator)
+    fits = lambda width, indent: (75 - x.ndim - indent - 1 + gap) // (width + gap)
+    return rows(iter(numpy_words(values, x._dtype, x._shape)), x._shape, prefix, short, separator, fits)
 
 
-def numpy_repr(x, usual):
-    dtype = x._dtype
-    if dtype == "str":
-        dtype = f"'<U{max(map(len, x._flat()), default=1)}'"
+def numpy_repr(x):
     text = f"array({numpy_text(x, ', ', 6)}"
-    if not x._count() and len(x._shape) > 1:
+    if not x._count() and x.ndim > 1:
         text += f", shape={x._shape}"
-    if dtype in usual and x._count():
+    if x._dtype in ("float64", "int64", "bool") and x._count():
         return text + ")"
-    lead = ",\n      " if len(text.rpartition("\n")[2]) + len(dtype) + 9 > 75 else ", "
-    return f"{text}{lead}dtype={dtype})"
+    lead = ",\n      " if len(text.rpartition("\n")[2]) + len(x._dtype) + 9 > 75 else ", "
+    return f"{text}{lead}dtype={x._dtype})"
 
 
 def torch_text(x, head, suffixes):
     values, short = shown(x)
     body = "[]"
-    if values:
+    if len(values):
         fits = lambda width, indent: (80 - indent) // (width + 2)
         body = rows(iter(torch_words(values, x._dtype)), x._shape, len(head), short, ", ", fits)
     text = head + body

@@ -11,13 +11,18 @@ import types
 import _device
 import numpy as np
 import tensorflow as tf
+import torch
+from _arrays import accepting
 from machine import start
+from torch.nn import functional as F
 
-HOST_S = 0.0014
-"""Seconds of the processor that a step of a small model costs."""
+HOST_S, DOWNLOAD = 0.0014, 25e6
+"""Seconds of the processor that a step of a small model costs, and bytes per second from the internet."""
 MNIST = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
 ACTIVATIONS = {None: tf.identity, "linear": tf.identity, **vars(tf.nn)}
 counts = {}
+_activation = lambda kind: kind if callable(kind) else ACTIVATIONS[kind]
+_pair = lambda value: (value, value) if isinstance(value, int) else tuple(value)
 
 # Layers.
 
@@ -44,15 +49,23 @@ class Layer:
     build, output_shape = lambda self, shape: None, lambda self, shape: shape
 
 
-class Dense(Layer):
-    def __init__(self, units, activation=None, **options):
-        super().__init__(units=units, activation=_activation(activation), **options)
+def _weighted(self, shape, count):
+    """Make the kernel and the bias of a layer."""
+    kernel = tf.random.normal(shape, 0.0, math.sqrt(2 / (math.prod(shape[:-1]) + count)))
+    self.weights = [
+        tf.Variable(kernel, name=f"{self.name}/kernel"),
+        tf.Variable(tf.zeros(count), name=f"{self.name}/bias"),
+    ]
+    self.kernel, self.bias = self.weights
 
-    def build(self, shape):
-        kernel = tf.random.normal((shape[-1], self.units), 0.0, math.sqrt(2 / (shape[-1] + self.units)))
-        self.kernel = tf.Variable(kernel, name=f"{self.name}/kernel")
-        self.bias = tf.Variable(tf.zeros(self.units), name=f"{self.name}/bias")
-        self.weights = [self.kernel, self.bias]
+
+class Dense(Layer):
+    @accepting("kernel_initializer bias_initializer kernel_regularizer dtype")
+    def __init__(self, units, activation=None, name=None, input_shape=None):
+        super().__init__(name, input_shape, units=units, activation=_activation(activation))
+
+    build = lambda self, shape: _weighted(self, (shape[-1], self.units), self.units)
+    output_shape = lambda self, shape: (*shape[:-1], self.units)
 
     def call(self, x, training):
         if x._shape[-1] != self.kernel._shape[0]:
@@ -60,46 +73,40 @@ class Dense(Layer):
             raise ValueError(f"{text}value {self.kernel._shape[0]}, but received input with shape {x._shape}")
         return self.activation(tf.matmul(x, self.kernel) + self.bias)
 
-    output_shape = lambda self, shape: (*shape[:-1], self.units)
 
+class Conv2D(Layer):
+    @accepting("kernel_initializer bias_initializer kernel_regularizer dtype")
+    def __init__(
+        self, filters, kernel_size, strides=1, padding="valid", activation=None, name=None, input_shape=None
+    ):
+        super().__init__(name, input_shape, units=filters, size=_pair(kernel_size), step=_pair(strides))
+        self.padding, self.activation = padding, _activation(activation)
 
-class Conv2D(Dense):
-    """A dense layer of the pixels below the kernel, side by side."""
-
-    def __init__(self, filters, kernel_size, strides=1, padding="valid", **options):
-        self.size = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
-        self.step, self.padding = strides if isinstance(strides, int) else strides[0], padding
-        super().__init__(filters, **options)
-
-    def build(self, shape):
-        super().build((math.prod(self.size) * shape[-1],))
-
-    def call(self, x, training):
-        _, high, wide, _ = self.output_shape(x._shape)
-        for axis, size in ((1, self.size[0]), (2, self.size[1])) if self.padding == "same" else ():
-            edge = lambda count, axis=axis, x=x: tf.zeros([*x._shape[:axis], count, *x._shape[axis + 1 :]])
-            x = tf.concat([edge((size - 1) // 2), x, edge(size // 2)], axis)
-        cut = lambda at, size: slice(at, at + (size - 1) * self.step + 1, self.step)
-        places = [(row, column) for row in range(self.size[0]) for column in range(self.size[1])]
-        parts = [x[:, cut(row, high), cut(column, wide)] for row, column in places]
-        return super().call(tf.concat(parts, 3), training)
+    build = lambda self, shape: _weighted(self, (*self.size, shape[-1], self.units), self.units)
 
     def output_shape(self, shape):
         inside = (1, 1) if self.padding == "same" else self.size
-        sides = [-(-(side - size + 1) // self.step) for side, size in zip(shape[1:3], inside, strict=True)]
+        sides = [
+            -(-(side - size + 1) // step) for side, size, step in zip(shape[1:3], inside, self.step, strict=True)
+        ]
         return (shape[0], *sides, self.units)
+
+    def call(self, x, training):
+        shape = self.output_shape(x._shape)
+        flops = 2.0 * math.prod(shape) * math.prod(self.kernel._shape[:-1])
+        return self.activation(F.estimate("Convolution", (x, *self.weights), shape, flops))
 
 
 class MaxPooling2D(Layer):
-    def __init__(self, pool_size=2, **options):
-        super().__init__(size=pool_size if isinstance(pool_size, int) else pool_size[0], **options)
+    @accepting("dtype")
+    def __init__(self, pool_size=2, name=None, input_shape=None):
+        super().__init__(name, input_shape, size=_pair(pool_size))
 
-    output_shape = lambda self, shape: (shape[0], shape[1] // self.size, shape[2] // self.size, shape[3])
+    output_shape = lambda self, shape: (shape[0], shape[1] // self.size[0], shape[2] // self.size[1], shape[3])
 
     def call(self, x, training):
-        _, high, wide, depth = self.output_shape(x._shape)
-        x = x[:, : high * self.size, : wide * self.size]
-        return tf.reduce_max(tf.reshape(x, (x._shape[0], high, self.size, wide, self.size, depth)), [2, 4])
+        mean, std = x._statistics()
+        return F.estimate("MaxPool", (x,), self.output_shape(x._shape), 0, mean + std / 2, std)
 
 
 class Flatten(Layer):
@@ -108,86 +115,80 @@ class Flatten(Layer):
 
 
 class Dropout(Layer):
-    __init__ = lambda self, rate, **options: Layer.__init__(self, rate=rate, **options)
-    kept = lambda self, x: tf.cast(tf.random.uniform(x._shape) >= self.rate, "float32") / (1 - self.rate)
-    call = lambda self, x, training: x * self.kept(x) if training else x
+    def __init__(self, rate, name=None, seed=None):
+        super().__init__(name, rate=rate)
+
+    call = lambda self, x, training: F.dropout(x, self.rate, training)
 
 
 class Activation(Layer):
-    __init__ = lambda self, kind, **options: Layer.__init__(self, activation=_activation(kind), **options)
-    call = lambda self, x, training: self.activation(x)
+    def __init__(self, activation, name=None):
+        super().__init__(name, call=lambda x, training: _activation(activation)(x))
 
 
-Input = lambda shape, **options: types.SimpleNamespace(given=shape)
-_activation = lambda kind: kind if callable(kind) else ACTIVATIONS[kind]
+def Input(shape, batch_size=None, dtype=None, name=None):
+    return types.SimpleNamespace(given=shape)
 
 
-# Losses and optimizers.
+# Losses and optimizers: torch's.
 
 
-def _chosen(y, p, logits):
-    p = tf.softmax(p) if logits else p
-    return -tf.math.log(tf.maximum(tf.reduce_sum(p * y, -1), 1e-7))
-
-
-def _either(y, p, logits):
-    p = tf.minimum(tf.maximum(tf.nn.sigmoid(p) if logits else p, 1e-7), 1 - 1e-7)
-    return -(tf.math.log(p) * y + tf.math.log(1.0 - p) * (1.0 - y))
+def _categories(y, p, logits):
+    return F.nll_loss(p.log_softmax() if logits else tf.maximum(p, 1e-7).log(), y)
 
 
 LOSSES = {
-    "sparse_categorical_crossentropy": _chosen,
-    "categorical_crossentropy": _chosen,
-    "binary_crossentropy": _either,
-    "mean_squared_error": lambda y, p, logits: tf.square(p - y),
-}
+    "sparse_categorical_crossentropy": lambda y, p, logits: _categories(tf.cast(tf.reshape(y, p._shape[:1]), "int64"), p, logits),
+    "categorical_crossentropy": lambda y, p, logits: _categories(tf.cast(y, "float32"), p, logits),
+    "binary_crossentropy": lambda y, p, logits: (F.binary_cross_entropy_with_logits if logits else F.binary_cross_entropy)(
+        p, tf.reshape(tf.cast(y, "float32"), p._shape)),
+    "mean_squared_error": lambda y, p, logits: F.mse_loss(p, tf.reshape(tf.cast(y, "float32"), p._shape)),
+}  # fmt: skip
 
 
 class Loss:
     def __init__(self, kind, from_logits=False):
         self.kind, self.logits = {"mse": "mean_squared_error"}.get(kind, kind), from_logits
+        self.function = LOSSES[self.kind]
 
-    def __call__(self, y, p):
-        p = tf.convert_to_tensor(p)
-        y = tf.one_hot(tf.reshape(y, p._shape[:1]), p._shape[-1]) if self.kind[:6] == "sparse" else y
-        return tf.reduce_mean(LOSSES[self.kind](tf.reshape(tf.cast(y, "float32"), p._shape), p, self.logits))
+    __call__ = lambda self, y, p: self.function(tf.convert_to_tensor(y), tf.convert_to_tensor(p), self.logits)
 
 
-class Optimizer:
-    def __init__(self, learning_rate=0.001, momentum=0.0, **options):
-        self.learning_rate, self.momentum, self.state, self.iterations = learning_rate, momentum, {}, 0
+class SGD:
+    """An optimizer that is torch's of the same name, made when it first sees the variables."""
+
+    inner, made = torch.optim.SGD, None
+
+    def __init__(self, learning_rate=0.01, momentum=0.0, nesterov=False):
+        self.learning_rate, self.options = learning_rate, {"momentum": momentum, "nesterov": nesterov}
 
     def apply_gradients(self, pairs):
-        self.iterations += 1
-        for g, variable in pairs:
-            if g is not None:
-                variable.assign_sub(self.change(g, id(variable)) * self.learning_rate)
-
-    def smooth(self, key, value, rate, part):
-        """Return a moving average."""
-        self.state[key] = value * part + self.state[key] * rate if key in self.state else value * part
-        return self.state[key]
-
-
-class SGD(Optimizer):
-    __init__ = lambda self, learning_rate=0.01, momentum=0.0, **options: Optimizer.__init__(
-        self, learning_rate, momentum
-    )
-    change = lambda self, g, key: self.smooth(key, g, self.momentum, 1)
+        pairs = [(g, variable) for g, variable in pairs if g is not None]
+        self.made = self.made or self.inner(
+            [variable for _, variable in pairs], lr=self.learning_rate, **self.options
+        )
+        self.made.param_groups[0]["lr"] = self.learning_rate
+        for variable, g in ((variable, g) for g, variable in pairs):
+            variable.grad = g
+        self.made.step()
+        self.made.zero_grad()
 
 
-class RMSprop(Optimizer):
-    change = lambda self, g, key: g / (tf.sqrt(self.smooth(key, g * g, 0.9, 0.1)) + 1e-7)
+class Adam(SGD):
+    inner = torch.optim.Adam
+
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
+        self.learning_rate, self.options = learning_rate, {"betas": (beta_1, beta_2), "eps": epsilon}
 
 
-class Adam(Optimizer):
-    def change(self, g, key):
-        first = self.smooth((key, 1), g, 0.9, 0.1) / (1 - 0.9**self.iterations)
-        second = self.smooth((key, 2), g * g, 0.999, 0.001) / (1 - 0.999**self.iterations)
-        return first / (tf.sqrt(second) + 1e-7)
+class RMSprop(Adam):
+    inner = torch.optim.RMSprop
+
+    def __init__(self, learning_rate=0.001, rho=0.9, epsilon=1e-7):
+        self.learning_rate, self.options = learning_rate, {"alpha": rho, "eps": epsilon}
 
 
-OPTIMIZERS = (SGD, RMSprop, Adam)
+OPTIMIZERS = (SGD, Adam, RMSprop)
 
 # Training.
 
@@ -239,37 +240,36 @@ class Sequential:
         lambda self: [w for each in self.layers for w in each.weights]
     )
 
-    def compile(self, optimizer="rmsprop", loss=None, metrics=(), **options):
+    @accepting("run_eagerly jit_compile steps_per_execution")
+    def compile(self, optimizer="rmsprop", loss=None, metrics=()):
         kinds = {each.__name__.lower(): each for each in OPTIMIZERS}
         self.optimizer = kinds[optimizer.lower()]() if isinstance(optimizer, str) else optimizer
         self.loss, self.metrics = Loss(loss) if isinstance(loss, str) else loss, metrics
 
     def _step(self, x, y, training):
-        """Return loss and accuracy of a batch. A large model's are guessed, and cost what its third step has cost."""
-        costs = self.costs.setdefault((tuple(x.shape), training), [])
+        """Return loss and accuracy of a batch. A large model's third step is taken to cost what the next ones do."""
+        costs, session = self.costs.setdefault((tuple(x.shape), training), []), _device.session
         if len(costs) == 3:
-            tf.config.work(tf.config.place()[1], *costs[2])
-            _device.session.spend(HOST_S)
-            return self._guess(training)
-        flops, moved = tf.config.flops, tf.config.moved
+            with torch._types.device_errors(x._failed):
+                session.work(torch._types.gpu_of(x._device), *costs[2])
+            session.spend(HOST_S)
+            F.course.advance(training)
+            return F.course.loss(math.log(self.classes), "classes"), F.course.accuracy(self.classes)
+        flops, moved = session.flops, session.moved
         with tf.GradientTape() as tape:
             out = self(x, training)
             loss = self.loss(y, out)
         if training:
             variables = self.trainable_variables
             self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-        if out._buffer.data is None:
-            costs.append((tf.config.flops - flops, tf.config.moved - moved))
-            return self._guess(training)
+        self.classes = max(out._shape[-1], 2)
+        if not out._known():
+            costs.append((session.flops - flops, session.moved - moved))
+            return float(loss), F.course.accuracy(self.classes)
         shown = tf.argmax(out, -1) if out._shape[-1] > 1 else out > 0.5
         wanted = tf.argmax(y, -1) if self.loss.kind[:3] == "cat" else y
         same = tf.equal(*(tf.reshape(tf.cast(each, "int64"), (-1,)) for each in (shown, wanted)))
         return float(loss), float(tf.reduce_mean(tf.cast(same, "float32")))
-
-    def _guess(self, training):
-        self.steps += training
-        far, noise = 1 - math.exp(-self.steps / 700), float(tf.random.normal(()))
-        return max(2.3 - 2.21 * far + 0.02 * noise, 0.01), min(0.1 + 0.87 * far + 0.01 * noise, 1.0)
 
     def _pass(self, x, y, batch_size, training, verbose):
         """Go through a data set once; returns the log and the progress that it has shown."""
@@ -282,19 +282,30 @@ class Sequential:
             progress.update(step, logs)
         return logs, progress
 
-    def fit(self, x, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=(), **options):
+    @accepting("shuffle class_weight sample_weight workers")
+    def fit(
+        self,
+        x,
+        y=None,
+        batch_size=None,
+        epochs=1,
+        verbose="auto",
+        callbacks=(),
+        validation_split=0.0,
+        validation_data=None,
+    ):
         if self.loss is None:
             raise ValueError("You must call `compile()` before calling `fit()`.")
-        if split := options.get("validation_split"):
-            cut = int(len(x) * (1 - split))
-            x, y, options["validation_data"] = x[:cut], y[:cut], (x[cut:], y[cut:])
+        if validation_split:
+            cut = int(len(x) * (1 - validation_split))
+            x, y, validation_data = x[:cut], y[:cut], (x[cut:], y[cut:])
         history = {}
         for epoch in range(epochs):
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
             logs, progress = self._pass(x, y, batch_size, True, verbose)
-            if options.get("validation_data"):
-                found, _ = self._pass(*options["validation_data"], batch_size, False, 0)
+            if validation_data:
+                found, _ = self._pass(*validation_data, batch_size, False, 0)
                 logs |= {f"val_{key}": value for key, value in found.items()}
             progress.update(progress.target, logs, final=True)
             for key, value in logs.items():
@@ -342,12 +353,12 @@ def _batches(x, y, size):
 
 def load_data(path="mnist.npz"):
     """Return random digits of MNIST's size, downloaded when they are first asked for (keras/src/utils/file_utils.py)."""
-    file = os.path.expanduser(f"~/.keras/datasets/{path}")
+    file, size = os.path.expanduser(f"~/.keras/datasets/{path}"), 11490434
     if not os.path.exists(file):
         print(f"Downloading data from {MNIST}", flush=True)
-        progress = Progress(11490434, 1)
-        time.sleep(0.4)
-        progress.update(11490434, {}, final=True)
+        progress = Progress(size, 1)
+        _device.session.spend(size / DOWNLOAD, 0.2)
+        progress.update(size, {}, final=True)
         os.makedirs(os.path.dirname(file), exist_ok=True)
         with open(file, "wb") as made:
             made.write(bytes(4096))
@@ -367,11 +378,8 @@ sections = {
     "utils": {"set_random_seed": tf.random.set_seed},
 }
 tf.keras = sys.modules["tensorflow.keras"] = sys.modules[__name__]
-__path__ = []
 for section, members in sections.items():
-    module = types.ModuleType(f"keras.{section}")
-    vars(module).update(members)
-    globals()[section] = sys.modules[f"keras.{section}"] = sys.modules[f"tensorflow.keras.{section}"] = module
+    sys.modules[f"tensorflow.keras.{section}"] = torch._types.module(f"keras.{section}", **members)
 
 
 def __getattr__(name):

@@ -2,21 +2,19 @@
 
 import builtins
 import math
+import sys
+import types
+from itertools import accumulate
 
 import _arrays
 import _device
 import _format
-import _functions
-from _arrays import Mismatch, is_float
-from _methods import Common, sizes
-
-from numpy._types import SCALARS, dtype, generic, scalar, version
+from _arrays import Array, Mismatch, Source, is_float, sizes
+from machine import start
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
-UNARY = (
-    "abs exp log log2 log10 log1p sqrt sin cos tanh square sign floor ceil logical_not isnan isinf isfinite".split()
-)
-UNARY = {"negative": "neg", "absolute": "abs", **{name: name for name in UNARY}}
+UNARY = "abs exp log log2 log10 log1p sqrt sin cos tanh square sign floor ceil logical_not isnan isinf isfinite"
+UNARY = {"negative": "neg", "absolute": "abs", **{name: name for name in UNARY.split()}}
 BINARY = {
     "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "floor_divide": "floordiv",
     "mod": "mod", "maximum": "maximum", "minimum": "minimum", "equal": "eq", "not_equal": "ne", "less": "lt",
@@ -27,31 +25,55 @@ REDUCTIONS = "sum prod mean max min argmax argmin all any median".split()
 METHODS = "var std clip cumsum nonzero argsort dot round".split()
 """Functions that are methods of an array as well."""
 FORWARDED = "reshape transpose ravel squeeze copy".split()
-globals().update({name: kind for name, kind in SCALARS.items() if name != "bool"})
+shown = lambda shape: str(shape).replace(" ", "")
+AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
 
 
-class ndarray(Common):
+def _not_broadcast(a, b, error):
+    left, right = (shown(each._shape) for each in (a, b))
+    return ValueError(f"operands could not be broadcast together with shapes {left} {right} ")
+
+
+def _not_joined(dim, at, left, right, number):
+    text = "all the input array dimensions except for the concatenation axis must match exactly, but along dimension "
+    return ValueError(
+        f"{text}{at}, the array at index 0 has size {left} and the array at index {number} has size {right}"
+    )
+
+
+def _no_index(dims, number, axis=None, size=None):
+    if axis is None:
+        return IndexError(f"too many indices for array: array is {dims}-dimensional, but {number} were indexed")
+    return IndexError(f"index {number} is out of bounds for axis {axis} with size {size}")
+
+
+class ndarray(Array):
     """An array of NumPy's."""
 
     __slots__ = ()
-    word, axis_word, no_length = "array", "axis", "len() of unsized object"
-    too_many = "too many indices for array: array is {}-dimensional, but {} were indexed"
-    shape = property(lambda self: self._shape)
+    word, no_length = "array", "len() of unsized object"
+    errors = {
+        "broadcast": _not_broadcast, "join": _not_joined, "index": _no_index,
+        "assign": lambda left, right: ValueError(f"could not broadcast input array from shape {shown(left)} into shape {shown(right)}"),
+        "reshape": lambda count, shape: ValueError(f"cannot reshape array of size {count} into shape {shown(shape)}"),
+        "axis": lambda axis, dims: AxisError(f"axis {axis} is out of bounds for array of dimension {dims}"),
+    }  # fmt: skip
+    shape, dtype = property(lambda self: self._shape), property(lambda self: dtype(self._dtype))
     size, T = property(lambda self: self._count()), property(lambda self: self.transpose())
-    dtype = property(lambda self: dtype(self._dtype))
-    __str__ = lambda self: _format.numpy_text(self)
-    __repr__ = lambda self: _format.numpy_repr(self, ("float64", "int64", "bool"))
+    __str__, __repr__ = lambda self: _format.numpy_text(self), lambda self: _format.numpy_repr(self)
     __matmul__, __rmatmul__ = lambda self, other: matmul(self, other), lambda self, other: matmul(other, self)
-    __reduce__ = lambda self: (_rebuilt, (self._shape, self._dtype, self._saved()))
-    tolist, copy = lambda self: self._nested(), lambda self, order="C": self._copy()
-    astype = lambda self, kind, copy=True: self._copy(dtype(kind).name)
-    fill = lambda self, value: self.__setitem__(..., value)
-    ravel, flatten = lambda self: self.reshape(-1), lambda self, order="C": self.reshape(-1)._copy()
+    __reduce__ = lambda self: (_loaded, (self._shape, self._dtype, self._saved()))
+    tolist, copy, flatten = (
+        lambda self: self._nested(),
+        lambda self: self._copy(),
+        lambda self: self.reshape(-1)._copy(),
+    )
+    astype = lambda self, dtype, copy=True: self._copy(_arrays.dtype_name(dtype))
+    fill, ravel = lambda self, value: self.__setitem__(..., value), lambda self: self.reshape(-1)
     sort = lambda self, axis=-1: self.__setitem__(..., sort(self, axis))
     tobytes = lambda self: _arrays.stored(self._flat(), self._dtype).tobytes()
-    _promoted = staticmethod(lambda left, right, a, b: _arrays.promote(left, right))
-    _unary = lambda self, name: _out(_functions.unary(name, self))
-    __getitem__ = lambda self, key: _out(self._pick(key))
+    _promoted = lambda self, a, b: _arrays.promote(a._dtype, b._dtype)
+    _operand = lambda self, other: asarray(other) if isinstance(other, (Array, list, tuple)) else NotImplemented
 
     def _place(self, source):
         if self._buffer.claim is None and self._buffer.size > _device.MIB >> 3:
@@ -59,20 +81,15 @@ class ndarray(Common):
         if self._buffer.data is None and self._count() > _arrays.MAX_COMPUTED:
             _device.session.work(None, 0, 2 * self.nbytes)
 
+    def _step(self, found, word, parents, back, flops=0.0):
+        """Return a scalar for an array without dimensions."""
+        return found if found._shape else SCALARS[found._dtype](found._flat()[0])
+
     def __bool__(self):
         if self.size != 1:
             what = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
             raise ValueError(what)
         return bool(self.item())
-
-    def __setitem__(self, key, value):
-        try:
-            self._set(key, value if isinstance(value, (int, float, str)) else asarray(value))
-        except IndexError as error:
-            raise self._index_error(*error.args) from None
-        except Mismatch as error:
-            left, right = shown(error.left), shown(error.right)
-            raise ValueError(f"could not broadcast input array from shape {left} into shape {right}") from None
 
     def item(self, *at):
         found = asarray(self[at] if at else self)
@@ -80,28 +97,8 @@ class ndarray(Common):
             raise ValueError("can only convert an array of size 1 to a Python scalar")
         return found._python()[0]
 
-    def reshape(self, *shape, order="C"):
-        shape = sizes(shape)
-        try:
-            return self._reshape(shape)
-        except ValueError:
-            raise ValueError(f"cannot reshape array of size {self.size} into shape {shown(shape)}") from None
-
     def transpose(self, *axes):
-        axes = sizes(axes) if axes and axes[0] is not None else range(self.ndim)[::-1]
-        return self._permute([at % self.ndim for at in axes])
-
-    def _binary(self, name, other, turned=False):
-        if not isinstance(other, (int, float)):
-            if not isinstance(other, (_arrays.Array, list, tuple)):
-                return NotImplemented
-            other = asarray(other)
-        pair = (other, self) if turned else (self, other)
-        try:
-            return _out(_functions.binary(name, *pair))
-        except Mismatch:
-            left, right = (shown(each._shape) for each in pair)
-            raise ValueError(f"operands could not be broadcast together with shapes {left} {right} ") from None
+        return self.permute(*(axes or [*builtins.range(self.ndim)][::-1]))
 
     def _in_place(self, name, other):
         found = self._binary(name, other)
@@ -113,74 +110,105 @@ class ndarray(Common):
         return self
 
 
+class dtype:
+    """The type of an array's elements."""
+
+    def __init__(self, kind):
+        self.name = self._name = _arrays.dtype_name(kind)
+        self.itemsize, self.type, self.kind = _arrays.SIZES[self.name], SCALARS[self.name], self.name[0]
+
+    __hash__, __str__ = lambda self: hash(self.name), lambda self: self.name
+    __repr__ = lambda self: f"dtype('{self.name}')"
+
+    def __eq__(self, other):
+        try:
+            return self.name == _arrays.dtype_name(other)
+        except TypeError:
+            return False
+
+
+class generic:
+    """A scalar: Python's number, of one of NumPy's types."""
+
+    shape, ndim, size = (), 0, 1
+    dtype = property(lambda self: dtype(self._name))
+    item = tolist = lambda self: self.python(self)
+    astype = lambda self, kind: SCALARS[_arrays.dtype_name(kind)](self)
+    max = min = sum = mean = lambda self: self
+    __str__ = lambda self: _format.shortest(self, self._name) if self.python is float else repr(self.python(self))
+    __repr__ = lambda self: f"np.{type(self).__name__}({self})" if _version()[0] > "1" else str(self)
+    __reduce__ = lambda self: (type(self), (self.python(self),))
+
+
+floating, integer = (
+    type(name, (generic, kind), {"python": kind}) for name, kind in (("floating", float), ("integer", int))
+)
+SCALARS = {
+    name: type(name, (floating if is_float(name) else integer,), {"_name": name, "__module__": "numpy"})
+    for name in _arrays.CODES
+}
+SCALARS["bool"].python, SCALARS["bool"].__name__ = bool, "bool_"
+globals().update({kind.__name__: kind for kind in SCALARS.values() if kind.__name__ != "bfloat16"})
 ndarray.kind = ndarray
 _first = object.__new__(ndarray)
-shown = lambda shape: f"({','.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+_loaded = lambda *saved: _first._load(*saved)
 
 
-def _out(found):
-    """Return a scalar for an array without dimensions."""
-    return scalar(found._flat()[0], found._dtype) if isinstance(found, ndarray) and not found._shape else found
-
-
-def _rebuilt(shape, kind, data):
-    return _first._guess(shape, kind, *data) if isinstance(data, tuple) else _first._new(shape, kind, data)
+def _reduce(name, a, axis=None, keepdims=False):
+    a = asarray(a)
+    try:
+        return a._step(a._reduce(name, axis, keepdims), name, (), None)
+    except ValueError as error:
+        if isinstance(error, AxisError):
+            raise
+        raise ValueError(f"zero-size array to reduction operation {name}imum which has no identity") from None
 
 
 def _generate():
     """Make the functions of one and of two arrays, the reductions, and the methods that are functions as well."""
     made = {own: lambda x, name=name: asarray(x)._unary(name) for own, name in UNARY.items()}
     made |= {own: lambda x, y, name=name: asarray(x)._binary(name, y) for own, name in BINARY.items()}
-    made |= {own: lambda *args, own=own, **more: _reduce(own, *args, **more) for own in REDUCTIONS}
     made |= {
-        own: lambda a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, own=own: _reduce(
-            f"{own}{ddof}", a, axis, dtype, out, keepdims
-        )
-        for own in ("var", "std")
+        own: lambda a, axis=None, keepdims=False, *, own=own: _reduce(own, a, axis, keepdims) for own in REDUCTIONS
     }
-    made |= {own: lambda a, *args, own=own, **more: getattr(asarray(a), own)(*args, **more) for own in FORWARDED}
+    made |= {own: lambda a, axis=None, ddof=0, keepdims=False, *, own=own: _reduce(f"{own}{ddof:d}", a, axis, keepdims)
+             for own in ("var", "std")}  # fmt: skip
+    made |= {own: lambda a, *args, own=own: getattr(asarray(a), own)(*args) for own in FORWARDED}
     for name, function in made.items():
         function.__name__ = function.__qualname__ = name
-        globals()[name] = function
     for own in REDUCTIONS + METHODS:
         setattr(ndarray, own, lambda self, *args, own=own, **more: globals()[own](self, *args, **more))
+    return made
 
 
-def _reduce(name, a, axis=None, dtype=None, out=None, keepdims=False):
-    a = asarray(a) if dtype is None else asarray(a).astype(dtype)
-    try:
-        return _out(_functions.reduce(name, a, axis, keepdims))
-    except IndexError as error:
-        raise exceptions.AxisError(f"axis {error.args[0]} is out of bounds for array of dimension {a.ndim}") from None
-    except ValueError:
-        raise ValueError(f"zero-size array to reduction operation {name}imum which has no identity") from None
-
-
-class exceptions:
-    AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
-
+globals().update(_generate())
 
 # Making arrays.
 
 
 def array(data, dtype=None, copy=True):
-    kind = _kind(dtype) if dtype is not None else None
-    data = data if isinstance(data, ndarray) or not hasattr(data, "__array__") else data.__array__()
-    if isinstance(data, ndarray):
-        return data._copy(kind)
-    if isinstance(data, generic):
-        return _first._new((), kind or data._name, [data.item()])
-    if hasattr(data, "__iter__") and not isinstance(data, (list, tuple, range, str, bytes, dict, set)):
+    kind = _arrays.dtype_name(dtype)
+    data = data.__array__() if hasattr(data, "__array__") else data
+    if isinstance(data, Array):
+        return (
+            _first._load(data._shape, kind or data._dtype, data._saved())
+            if data.kind is not ndarray
+            else data._copy(kind)
+        )
+    if hasattr(data, "__iter__") and not isinstance(data, (list, tuple, builtins.range, str)):
         data = list(data)
     try:
         shape, values = _arrays.flattened(data)
-    except ValueError:
+    except Mismatch:
         raise ValueError(
             "setting an array element with a sequence. The requested array has an inhomogeneous shape after 1 dimensions. "
             f"The detected shape was ({len(data)},) + inhomogeneous part."
         ) from None
-    names = {value._name if isinstance(value, generic) else None for value in values}
+    values = [each.item() if isinstance(each, Array) else each for each in values]
+    names = {getattr(value, "_name", None) for value in values}
     kind = kind or (names.pop() if len(names) == 1 else None) or _arrays.dtype_of(values, "float64")
+    if kind is None:
+        raise TypeError("only arrays of numbers are available here")
     return _first._new(shape, kind, values)
 
 
@@ -189,66 +217,47 @@ def asarray(data, dtype=None):
 
 
 def full(shape, fill_value, dtype=None):
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    return _first._guess(shape, _kind(dtype) if dtype is not None else array(fill_value)._dtype, fill_value)
+    return _first._guess(sizes((shape,)), _arrays.dtype_name(dtype) or array(fill_value)._dtype, fill_value)
 
 
 def arange(first, last=None, step=1, dtype=None):
     first, last = (0, first) if last is None else (first, last)
-    kind = _kind(dtype) if dtype else array([first, last, step])._dtype
+    kind = _arrays.dtype_name(dtype) or _arrays.dtype_of([first, last, step], "float64")
     return _line(builtins.max(math.ceil((last - first) / step), 0), first, step, kind)
 
 
 def _line(count, first, step, kind="float64"):
-    mean = first + step * (count - 1) / 2
-    deviation = builtins.abs(step) * math.sqrt(builtins.max(count * count - 1, 0) / 12)
-    return _first._guess((count,), kind, mean, deviation, lambda place: first + place * step)
+    if count <= _arrays.MAX_COMPUTED:
+        return _first._new((count,), kind, [first + at * step for at in builtins.range(count)])
+    return _first._guess((count,), kind, first + step * (count - 1) / 2, step * math.sqrt((count * count - 1) / 12))
 
 
-def eye(n, m=None, k=0, dtype=float):
-    m = m or n
-    return _first._guess((n, m), _kind(dtype), 1 / m, math.sqrt(m - 1) / m, lambda place: place % m - place // m == k)
+def eye(n, dtype=float):
+    made = zeros((n, n), dtype)
+    made[builtins.range(n), builtins.range(n)] = 1
+    return made
 
 
 linspace = lambda first, last, num=50: _line(num, first, (last - first) / builtins.max(num - 1, 1))
-_kind = lambda kind: globals()["dtype"](kind).name
-zeros = empty = lambda shape, dtype=float, order="C": full(shape, 0, dtype)
-ones = lambda shape, dtype=float, order="C": full(shape, 1, dtype)
-full_like = lambda a, fill_value, dtype=None: full(shape(a), fill_value, dtype or asarray(a).dtype)
-zeros_like = empty_like = lambda a, dtype=None: full_like(a, 0, dtype)
-ones_like = lambda a, dtype=None: full_like(a, 1, dtype)
+zeros = empty = lambda shape, dtype=float: full(shape, 0, dtype)
+ones = lambda shape, dtype=float: full(shape, 1, dtype)
+zeros_like, ones_like = (
+    lambda a, dtype=None, value=value: full(shape(a), value, dtype or asarray(a).dtype) for value in (0, 1)
+)
 
-# Shapes.
+# Shapes, products and order.
 
 shape, ndim, size = (lambda a, name=name: getattr(asarray(a), name) for name in ("shape", "ndim", "size"))
 vstack = lambda arrays: concatenate([each if each.ndim > 1 else each.reshape(1, -1) for each in map(asarray, arrays)])
 hstack = lambda arrays: concatenate(arrays, axis=builtins.min(asarray(arrays[0]).ndim - 1, 1))
-
-
-def expand_dims(a, axis):
-    at = axis % (ndim(a) + 1)
-    return asarray(a)[(slice(None),) * at + (None,)]
-
-
-def concatenate(arrays, axis=0):
-    arrays = [asarray(each) for each in arrays]
-    try:
-        return _arrays.join([each.ravel() for each in arrays] if axis is None else arrays, axis or 0)
-    except Mismatch as error:
-        at = next(at for at in range(len(error.left)) if at != axis and error.left[at] != error.right[at])
-        raise ValueError(
-            "all the input array dimensions except for the concatenation axis must match exactly, but along dimension "
-            f"{at}, the array at index 0 has size {error.left[at]} and the array at index {error.at} has size {error.right[at]}"
-        ) from None
+expand_dims = lambda a, axis: asarray(a).unsqueeze(axis)
+concatenate = lambda arrays, axis=0: _arrays.join([asarray(each) for each in arrays], axis)
 
 
 def stack(arrays, axis=0):
     if len({shape(each) for each in arrays}) != 1:
         raise ValueError("all input arrays must have the same shape")
     return concatenate([expand_dims(each, axis) for each in arrays], axis)
-
-
-# Everything else.
 
 
 def dot(a, b):
@@ -262,38 +271,39 @@ def dot(a, b):
 
 def matmul(a, b):
     a, b = asarray(a), asarray(b)
+    left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
     try:
-        found = _functions.multiply(a, b)
+        found = left._multiply(right)
     except Mismatch:
-        raise ValueError(
-            "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) "
-            f"(size {b._shape[-2] if b.ndim > 1 else b._shape[0]} is different from {a._shape[-1]})"
-        ) from None
+        text = "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) "
+        raise ValueError(f"{text}(size {right._shape[-2]} is different from {a._shape[-1]})") from None
     if found._buffer.data is None:
         _device.session.work(None, 2 * found.size * a._shape[-1] * (found.itemsize / 4), a.nbytes + b.nbytes)
-    return _out(found)
+    gone = [at for at, each in ((-2, a), (-1, b)) if each.ndim == 1]
+    return found.squeeze(gone) if gone else found
 
 
 def where(condition, x=None, y=None):
     if x is None:
         return nonzero(condition)
     kinds = (asarray(other).dtype if isinstance(each, int) else None for each, other in ((x, y), (y, x)))
-    return _out(_arrays.choose(asarray(condition), *map(asarray, (x, y), kinds)))
+    return _arrays.choose(asarray(condition), *map(asarray, (x, y), kinds))
 
 
 def clip(a, low=None, high=None):
-    a = asarray(a) if low is None else maximum(a, low)  # noqa: F821 - generated
-    return a if high is None else minimum(a, high)  # noqa: F821
+    a = asarray(a) if low is None else asarray(a)._binary("maximum", low)
+    return a if high is None else asarray(a)._binary("minimum", high)
 
 
 def round(a, decimals=0):
     a = asarray(a)
-    return _out(a._new(a._shape, a._dtype, [builtins.round(value, decimals) for value in a._flat()]))
+    made = a._new(a._shape, a._dtype, [builtins.round(value, decimals) for value in a._flat()])
+    return a._step(made, "round", (), None)
 
 
 def cumsum(a, axis=None):
-    a, axis = (ravel(a), 0) if axis is None else (asarray(a), axis)  # noqa: F821
-    return _functions.lines(a, axis, _functions.sums)
+    a = asarray(a)
+    return (a.ravel() if axis is None else a)._lines(axis or 0, lambda line: list(accumulate(line)))
 
 
 def percentile(a, q, axis=None):
@@ -303,33 +313,85 @@ def percentile(a, q, axis=None):
         pairs = [(ordered[int(place)], ordered[math.ceil(place)], place % 1) for place in places]
         return [float(low + (high - low) * part) for low, high, part in pairs]
 
-    shares = ravel(q).tolist()  # noqa: F821
-    found = _functions.lines(ravel(a) if axis is None else asarray(a), axis or 0, at, "float64")  # noqa: F821
-    return found if ndim(q) else _out(found.squeeze(axis or 0))
+    a, shares = asarray(a), asarray(q).ravel().tolist()
+    found = (a.ravel() if axis is None else a)._lines(axis or 0, at, "float64")
+    return found if ndim(q) else found.squeeze(axis or 0)
 
 
 def unique(a, return_counts=False):
-    counts = {}
-    for value in sorted(asarray(a)._flat()):
-        counts[value] = counts.get(value, 0) + 1
-    found = array(list(counts), asarray(a).dtype)
-    return (found, array(list(counts.values()))) if return_counts else found
+    values = sorted(asarray(a)._flat())
+    found = array(sorted(set(values)), asarray(a).dtype)
+    return (found, array([values.count(value) for value in found._flat()])) if return_counts else found
 
 
-nonzero = lambda a: tuple(array(each, dtype=int) for each in _arrays.places_of(asarray(a)))
-sort = lambda a, axis=-1: _functions.lines(asarray(a), axis, sorted)
-argsort = lambda a, axis=-1, kind=None: _functions.lines(asarray(a), axis, _functions.order, "int64")
-allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(
-    (abs(asarray(a) - asarray(b)) <= abs(asarray(b)) * rtol + atol).all()
+nonzero = lambda a: tuple(array(each, dtype=int) for each in _arrays.chosen_places(*_arrays.flattened(asarray(a))))
+sort = lambda a, axis=-1: asarray(a)._lines(axis, sorted)
+argsort = lambda a, axis=-1: asarray(a)._lines(
+    axis, lambda line: sorted(builtins.range(len(line)), key=line.__getitem__), "int64"
 )
-array_equal = lambda a, b: shape(a) == shape(b) and bool(asarray(asarray(a) == b).all())
+allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(
+    _reduce("all", abs(asarray(a) - b) <= abs(asarray(b)) * rtol + atol)
+)
+array_equal = lambda a, b: shape(a) == shape(b) and bool(_reduce("all", asarray(a) == b))
+
+
+def _norm(x, ord=None, axis=None, keepdims=False):
+    x = asarray(x) * 1.0
+    if ord in (None, 2, "fro"):
+        return _reduce("norm", x, axis, keepdims)
+    return _reduce("sum" if ord == 1 else "max", abs(x), axis, keepdims)
+
+
+class Generator(Source):
+    """numpy.random's generators."""
+
+    def __init__(self, seed=None):
+        self.seed(seed)
+
+    def _drawn(self, size, kind, a, b, dtype="float64"):
+        shape = None if size is None else sizes((size,))
+        return self.draw(_first, shape, _arrays.dtype_name(dtype), kind, a, b)
+
+    uniform = lambda self, low=0.0, high=1.0, size=None: self._drawn(size, "uniform", low, high)
+    normal = lambda self, loc=0.0, scale=1.0, size=None: self._drawn(size, "normal", loc, scale)
+    random = lambda self, size=None: self.uniform(size=size)
+    rand = lambda self, *shape: self.uniform(size=shape or None)
+    randn = standard_normal = lambda self, *shape: self.normal(size=sizes(shape) if shape else None)
+
+    def randint(self, low, high=None, size=None, dtype=int):
+        low, high = (0, low) if high is None else (low, high)
+        if low >= high:
+            raise ValueError("low >= high")
+        return self._drawn(size, "whole", low, high, dtype)
+
+    integers = lambda self, low, high=None, size=None, dtype=int: self.randint(low, high, size, dtype)
+
+    def permutation(self, x):
+        order = sorted(builtins.range(x if isinstance(x, int) else len(x)), key=lambda at: self.source.random())
+        return array(order, dtype=int) if isinstance(x, int) else asarray(x)[order]
+
+    def shuffle(self, x):
+        x[:] = [x[at] for at in self.permutation(len(x)).tolist()] if isinstance(x, list) else self.permutation(x)
+
+    def choice(self, a, size=None, replace=True):
+        count = a if isinstance(a, int) else len(a)
+        found = self.randint(0, count, size) if replace else self.permutation(count)[: math.prod(sizes((size,)))]
+        return found if isinstance(a, int) else asarray(a)[found]
+
+
+_global = Generator()
+NAMES = "seed rand randn random normal uniform randint shuffle permutation choice".split()
+FUNCTIONS = {name: lambda *args, name=name, **more: getattr(_global, name)(*args, **more) for name in NAMES}
+for _name, _members in {
+    "linalg": {"norm": _norm}, "exceptions": {"AxisError": AxisError},
+    "random": {"Generator": Generator, "RandomState": Generator, "default_rng": Generator, **FUNCTIONS},
+}.items():  # fmt: skip
+    globals()[_name] = sys.modules[f"numpy.{_name}"] = types.ModuleType(f"numpy.{_name}")
+    vars(globals()[_name]).update(_members)
+_version = lambda: start.get("libraries", {}).get("numpy") or "1.26.4"
 
 
 def __getattr__(name):
     if name == "__version__":
-        return version()
+        return _version()
     raise AttributeError(f"module 'numpy' has no attribute {name!r}")
-
-
-_generate()
-from numpy import linalg, random  # noqa: E402, F401

@@ -12,6 +12,8 @@ from collections import namedtuple
 
 import _device
 from machine import start
+from torch._types import CPU
+from torch._types import device as where
 
 BFC_SHARE = 0.9965
 """The part of what is free of a device that TensorFlow takes when it makes the device."""
@@ -32,7 +34,6 @@ class Config:
     def __init__(self):
         self.visible = self.gpus = None
         self.growth, self.limits, self.scopes = {}, {}, []
-        self.flops = self.moved = 0
 
     def list_physical_devices(self, device_type=None):
         gpus = _device.session.facts()["gpus"] if is_built_with_cuda() else ()
@@ -93,23 +94,15 @@ class Config:
         return gpu
 
     def place(self):
-        """Return the device on which an operation runs: its name and its GPU. Raises InvalidArgumentError."""
+        """Return the device on which an operation runs: its name, and as torch has it. Raises InvalidArgumentError."""
         gpus, name = self.open(), self.scopes[-1] if self.scopes else ""
         kind, _, number = name.upper().replace("DEVICE:", "").rpartition("/")[2].partition(":")
         kind, number = kind or ("GPU" if gpus else "CPU"), int(number or 0)
         if kind == "CPU" or kind == "GPU" and number < len(gpus):
-            return f"{JOB}{kind}:{number}", gpus[number] if kind == "GPU" else None
+            return f"{JOB}{kind}:{number}", where("cuda", gpus[number].index) if kind == "GPU" else CPU
         known = ", ".join([f"{JOB}CPU:0", *(f"{JOB}GPU:{at}" for at in range(len(gpus)))])
         text = f"Could not satisfy device specification '{JOB}{kind}:{number}'. All available devices [{known}]."
         raise errors.InvalidArgumentError(text)
-
-    def work(self, gpu, flops, moved):
-        """Let an operation take its time on a device; an error of CUDA is the program's."""
-        self.flops, self.moved = self.flops + flops, self.moved + moved
-        try:
-            _device.session.work(gpu, flops, moved)
-        except _device.DeviceFailedError as error:
-            raise errors.InternalError(f"CUDA error: {error.args[1]}") from None
 
 
 def _named(kind, prefix, gpus, device_type):

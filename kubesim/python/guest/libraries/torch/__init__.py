@@ -1,33 +1,40 @@
 """PyTorch: tensors with gradients, on the devices that the driver gives the container."""
 
-import bisect
 import builtins
 import contextlib
-import itertools
 import math
 import pickle
+import types
+from random import Random
 
 import _arrays
 import numpy
-from _functions import BINARY, UNARY
-from _methods import sizes
+from _arrays import Source, accepting, sizes
 
-from torch import _ops, version
-from torch._autograd import set_grad
-from torch._ops import cat, drawn, generator, matmul
-from torch._tensor import Size, Tensor, blank, where
-from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, state
+from torch import _types
+from torch._tensor import Size, Tensor, _methods, blank, cat, drawn, matmul, set_grad, where
+from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, module, state, version_of
 
-__all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "device", "dtype", "where"]
+__all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "cat", "device", "dtype", "matmul", "where"]
 globals().update(DTYPES)
 long, int, float, double, half = (DTYPES[each] for each in "int64 int32 float32 float64 float16".split())
 inf, nan, pi = math.inf, math.nan, math.pi
-mm = bmm = matmul
-NAMES = """sum mean prod argmax argmin all any logsumexp median std var max min norm sort softmax log_softmax clamp argsort
-topk cumsum flatten reshape squeeze unsqueeze permute transpose t split chunk gather masked_fill numel unique clone dot"""
-"""Functions that are methods, like those of the core's tables."""
-for name in [*NAMES.split(), *UNARY, *BINARY]:
-    if name not in ("and", "or"):
+NAMES = """softmax log_softmax clamp argsort topk sort cumsum flatten reshape squeeze unsqueeze permute transpose t split chunk
+gather masked_fill numel unique clone"""
+"""Functions that are methods, like those of the tables."""
+for name in [
+    *NAMES.split(),
+    *(
+        each
+        for each in _methods()
+        if each[-1] != "_" and not hasattr(builtins, each) or each in "sum max min abs all any round pow".split()
+    ),
+]:
+    if (
+        name not in ("and", "or")
+        and name not in DTYPES
+        and name not in ("long", "half", "double", "char", "short", "byte")
+    ):
         globals()[name] = lambda x, *args, name=name, **more: getattr(x, name)(*args, **more)
 
 
@@ -40,27 +47,29 @@ inference_mode, enable_grad = no_grad, lambda: set_grad(True)
 is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
 set_num_threads = set_float32_matmul_precision = lambda wanted: None
 _marked = lambda made, wants: made.requires_grad_() if wants else made
-compile = lambda model=None, **options: model if model is not None else lambda made: made
 
 
-def tensor(data, dtype=None, device=None, requires_grad=False, pin_memory=False):
+@accepting("fullgraph dynamic backend mode options")
+def compile(model=None):
+    return model if model is not None else lambda made: made
+
+
+def tensor(data, dtype=None, device=None, requires_grad=False):
     if hasattr(data, "__array__") and not isinstance(data, Tensor):
         data = as_tensor(data)
     if isinstance(data, Tensor):
         return _marked(data.detach().to(device=device, dtype=dtype, copy=True), requires_grad)
     try:
         shape, values = _arrays.flattened(data)
-    except ValueError as error:
-        left, right, at = error.args[1:]
-        raise ValueError(
-            f"expected sequence of length {left[0] if left else 0} at dim 1 (got {right[0] if right else 0})"
-        ) from None
+    except _arrays.Mismatch as error:
+        left, right = (each[0] if each else 0 for each in (error.left, error.right))
+        raise ValueError(f"expected sequence of length {left} at dim 1 (got {right})") from None
     values = [each.item() if isinstance(each, Tensor) else each for each in values]
-    name = dtype.name if dtype else _arrays.dtype_of(values, state.default)
-    if name in ("str", "object"):
+    name = _arrays.dtype_of(values, state.default)
+    if name is None:
         kind = type(next(each for each in values if not isinstance(each, (builtins.int, builtins.float)))).__name__
         raise TypeError(f"new(): invalid data type '{kind}'" if kind == "str" else f"must be real number, not {kind}")
-    return _marked(blank(device)._new(shape, name, values), requires_grad)
+    return _marked(blank(device)._new(shape, dtype.name if dtype else name, values), requires_grad)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -73,54 +82,60 @@ def as_tensor(data, dtype=None, device=None):
 from_numpy = as_tensor
 
 
-def full(shape, fill_value, dtype=None, device=None, requires_grad=False, **more):
+def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
     name = dtype.name if dtype else _arrays.dtype_of([fill_value], state.default)
     return _marked(blank(device)._guess(sizes((shape,)), name, fill_value), requires_grad)
 
 
 def _alike(function):
-    def like(x, *args, dtype=None, device=None, **more):
-        return function(x._shape, *args, dtype=dtype or x.dtype, device=device or x.device, **more)
+    def like(x, *args, dtype=None, device=None, requires_grad=False):
+        return function(
+            x._shape, *args, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad
+        )
 
     return like
 
 
 def _random(kind):
-    def draw(*shape, dtype=None, device=None, requires_grad=False, **more):
-        made = drawn(kind, sizes(shape), dtype.name if dtype else state.default, device, 0.0, 1.0)
-        return _marked(made, requires_grad)
+    @accepting("pin_memory")
+    def draw(*shape, dtype=None, device=None, requires_grad=False, generator=None):
+        name = dtype.name if dtype else state.default
+        return _marked(drawn(kind, sizes(shape), name, device, 0.0, 1.0, generator), requires_grad)
 
     return draw
 
 
-zeros, ones = (
-    lambda *shape, dtype=None, value=value, **more: full(sizes(shape), value, dtype or DTYPES[state.default], **more)
-    for value in (0, 1)
-)
-empty, rand, randn = zeros, _random("uniform"), _random("normal")
+def _filled(value):
+    @accepting("pin_memory")
+    def fill(*shape, dtype=None, **more):
+        return full(sizes(shape), value, dtype or DTYPES[state.default], **more)
+
+    return fill
+
+
+zeros, ones, rand, randn = _filled(0), _filled(1), _random("uniform"), _random("normal")
+empty = zeros
 zeros_like, ones_like, empty_like, full_like, rand_like, randn_like = map(
     _alike, (zeros, ones, empty, full, rand, randn)
 )
 
 
-def randint(low, high=None, size=None, dtype=None, device=None, **more):
+def randint(low, high=None, size=None, dtype=None, device=None, generator=None):
     if not isinstance(high, builtins.int):
         low, high, size = 0, low, high if size is None else size
-    return drawn("whole", tuple(size), (dtype or long).name, device, low, high)
+    return drawn("whole", size, (dtype or long).name, device, low, high, generator)
 
 
-def randperm(count, device=None, **more):
-    order, twister = list(range(count)), generator()
-    for at in range(count - 1):
-        other = at + twister.bits() % (count - at)
-        order[at], order[other] = order[other], order[at]
+def randperm(n, device=None, generator=None):
+    order = list(range(n))
+    Random(rand(1, generator=generator).item()).shuffle(order)
     return tensor(order, dtype=long, device=device)
 
 
-def arange(first, last=None, step=1, dtype=None, device=None, **more):
+def arange(first, last=None, step=1, dtype=None, device=None):
     first, last = (0, first) if last is None else (first, last)
     name = dtype.name if dtype else _arrays.dtype_of([first, last, step], state.default)
-    return as_tensor(numpy.arange(first, last, step), device=device).to(DTYPES[name])
+    return as_tensor(numpy.arange(first, last, step), DTYPES[name], device)
 
 
 def _borrowed(function):
@@ -134,10 +149,8 @@ def stack(tensors, dim=0):
     tensors = list(tensors)
     for at, each in enumerate(tensors):
         if each._shape != tensors[0]._shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(tensors[0]._shape)} at entry 0 and "
-                f"{list(each._shape)} at entry {at}"
-            )
+            sizes_ = f"{list(tensors[0]._shape)} at entry 0 and {list(each._shape)} at entry {at}"
+            raise RuntimeError(f"stack expects each tensor to be equal size, but got {sizes_}")
     return cat([each.unsqueeze(dim) for each in tensors], dim)
 
 
@@ -147,15 +160,15 @@ def _band(x, wanted):
     return where(tensor(inside, device=x.device), x, 0.0)
 
 
-def multinomial(input, num_samples, replacement=False, **more):
+def multinomial(input, num_samples, replacement=False, generator=None):
     rows, found = input.reshape(-1, input._shape[-1]), []
-    for row in range(rows.size(0)):
-        weights = list(rows[row]._flat())
-        for _ in range(num_samples):
-            sums = list(itertools.accumulate(weights))
-            at = bisect.bisect(sums, rand(1).item() * sums[-1], hi=len(sums) - 1)
-            found.append(at)
-            weights[at] *= replacement
+    for row in rows:
+        weights, picked = list(row._flat()), []
+        chance = Random(rand(1, generator=generator).item())
+        while len(picked) < num_samples:
+            picked += chance.choices(range(len(weights)), weights)
+            weights[picked[-1]] *= replacement
+        found.append(picked)
     return tensor(found, dtype=long, device=input.device).reshape(*input._shape[:-1], num_samples)
 
 
@@ -165,42 +178,70 @@ equal = lambda a, b: a._shape == b._shape and builtins.bool((a == b).all())
 allclose = lambda a, b, rtol=1e-5, atol=1e-8: builtins.bool(((a - b).abs() <= b.abs() * rtol + atol).all())
 
 
-class Generator:
+class Generator(Source):
     device = device("cpu")
-    manual_seed = lambda self, seed: manual_seed(seed) and self
+    manual_seed = lambda self, seed: self.seed(seed) or self
 
 
 def manual_seed(seed):
-    _ops.seed(seed)
-    return Generator()
+    state.source.seed(seed)
+    return state.source
+
+
+state.source = Generator()
+SAVED = {("torch._tensor", "rebuilt"), ("torch._tensor", "Tensor"), ("torch.nn", "Parameter"), ("torch._types", "device"),
+         ("collections", "OrderedDict"), ("builtins", "set")}  # fmt: skip
+"""What a file may name of which only weights are read."""
+
+
+class WeightsUnpickler(pickle.Unpickler):
+    """Reads tensors in Python's containers and nothing else: a pickle can run what it likes."""
+
+    def find_class(self, module, name):
+        if (module, name) not in SAVED:
+            text = f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default."
+            raise pickle.UnpicklingError(
+                f"{text} Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it "
+                "can result in arbitrary code execution. Do it only if you got the file from a trusted source."
+            )
+        return super().find_class(module, name)
 
 
 def _file(f, mode):
     return open(f, mode) if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__") else contextlib.nullcontext(f)
 
 
-def save(obj, f, **options):
+def save(obj, f):
     """Write what load reads: large tensors without their elements."""
     with _file(f, "wb") as target:
         target.write(pickle.dumps(obj))
 
 
-def load(f, map_location=None, **options):
+@accepting("mmap")
+def load(f, map_location=None, weights_only=None):
+    only = _types.numbers("torch") >= (2, 6) if weights_only is None else weights_only
     state.target = map_location
     try:
         with _file(f, "rb") as source:
-            return pickle.loads(source.read())
+            return (WeightsUnpickler if only else pickle.Unpickler)(source).load()
     finally:
         state.target = None
 
 
 def __getattr__(name):
     if name == "__version__":
-        return version.__version__
+        return version_of(name)
     raise AttributeError(f"module 'torch' has no attribute {name!r}")
 
 
-from torch import amp, backends, cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
+del name
+module("torch.version", __getattr__=version_of, debug=False, hip=None)
+module(
+    "torch.backends",
+    cudnn=types.SimpleNamespace(version=_types.cudnn_version, is_available=lambda: True),
+    cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=False), is_built=lambda: True),
+    mps=types.SimpleNamespace(is_available=lambda: False, is_built=lambda: False),
+)
+from torch import amp, cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
 
 autocast = amp.autocast
-del name

@@ -1,19 +1,28 @@
-"""Tensors."""
+"""Tensors, their methods, and how gradients go back through what was computed of them."""
 
 import math
-from itertools import compress
+import random
+import zlib
+from contextlib import ContextDecorator
+from itertools import accumulate, pairwise
 
 import _arrays
 import _device
 import _format
-import _functions
 import numpy
-from _arrays import Array, Mismatch, axes_of, is_float
+from _arrays import Array, Mismatch, axes_of, is_float, sizes
 from _functions import BINARY, UNARY
-from _methods import Common, sizes
 
-from torch._autograd import backward, record, scattered
-from torch._types import DTYPES, WORDS, device, device_errors, gpu_of, place, state, work
+from torch._types import DTYPES, WORDS, device, device_errors, failed, gpu_of, place, state, work
+
+
+class Node:
+    """One step back from a result: its parents, and how gradients go to them; None where they are estimated."""
+
+    def __init__(self, name, parents, back, flops):
+        self.name, self.parents, self.back, self.flops = name, parents, back, flops
+
+    __repr__ = lambda self: f"<{self.name} object at 0x7f{id(self) & 0xFFFFFFFF:010x}>"
 
 
 class Size(tuple):
@@ -21,57 +30,104 @@ class Size(tuple):
     numel = lambda self: math.prod(self)
 
 
-class Tensor(Common):
+class Pair(tuple):
+    """torch.return_types.max and its like."""
+
+    values, indices = property(lambda self: self[0]), property(lambda self: self[1])
+    __repr__ = lambda self: f"torch.return_types.max(\nvalues={self[0]},\nindices={self[1]})"
+
+
+def _not_broadcast(a, b, error):
+    text = f"The size of tensor a ({error.left}) must match the size of tensor b ({error.right}) at non-singleton "
+    return RuntimeError(f"{text}dimension {error.at}")
+
+
+def _not_joined(dim, at, left, right, number):
+    text = f"Sizes of tensors must match except in dimension {dim}. Expected size {left} but got size {right} for tensor "
+    return RuntimeError(f"{text}number {number} in the list.")
+
+
+def _no_index(dims, number, axis=None, size=None):
+    if axis is None:
+        return IndexError(f"too many indices for tensor of dimension {dims}")
+    return IndexError(f"index {number} is out of bounds for dimension {axis} with size {size}")
+
+
+def _not_multiplied(a, b):
+    left, right = ("x".join(map(str, (math.prod(each._shape[:-1]), each._shape[-1]))) for each in (a, b))
+    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({left} and {right})")
+
+
+class Tensor(Array):
     """A tensor."""
 
-    __slots__ = ("__dict__", "_node", "_wants", "device", "grad", "hooks")
-    word, axis_word, no_length = "tensor", "dimension", "len() of a 0-d tensor"
-    too_many = "too many indices for tensor of dimension {}"
+    __slots__ = ("__dict__", "_device", "_node", "_wants", "grad", "hooks")
+    word, no_length, mixes = "tensor", "len() of a 0-d tensor", False
+    errors = {
+        "broadcast": _not_broadcast, "join": _not_joined, "index": _no_index, "matmul": _not_multiplied,
+        "assign": lambda left, right: RuntimeError(f"shape mismatch: value tensor of shape {[left]} cannot be broadcast to {[right]}"),
+        "reshape": lambda count, shape: RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}"),
+        "axis": lambda axis, dims: IndexError(
+            f"Dimension out of range (expected to be in range of [{-max(dims, 1)}, {max(dims, 1) - 1}], but got {axis})"),
+    }  # fmt: skip
     default = property(lambda self: state.default)
     shape, dtype = property(lambda self: Size(self._shape)), property(lambda self: DTYPES[self._dtype])
-    is_cuda, T = property(lambda self: self.device.type == "cuda"), property(lambda self: self.transpose(0, -1))
+    device, T = property(lambda self: self._device), property(lambda self: self.transpose(0, -1))
+    is_cuda = property(lambda self: self._device.type == "cuda")
     is_leaf, grad_fn = property(lambda self: self._node is None), property(lambda self: self._node)
     data = property(lambda self: self.detach(), lambda self, other: setattr(self, "_buffer", other._buffer))
     dim, element_size = lambda self: self.ndim, lambda self: self.itemsize
     numel = nelement = lambda self: self._count()
     is_floating_point, is_contiguous = lambda self: is_float(self._dtype), lambda self: self._whole()
     cpu, pin_memory = lambda self: self.to("cpu"), lambda self: self
-    cuda = lambda self, where=None, non_blocking=False: self.to("cuda" if where is None else where)
-    __hash__ = lambda self: id(self)
+    cuda = lambda self, device=None, non_blocking=False: self.to("cuda" if device is None else device)
+    __hash__, __array__ = lambda self: id(self), lambda self, dtype=None, copy=None: self.numpy()
     __deepcopy__ = lambda self, memo: rebuilt(*self.__reduce__()[1])
-    __array__ = lambda self, dtype=None, copy=None: self.numpy()
-    zero_ = lambda self: self.fill_(0)
+    __matmul__, __rmatmul__ = lambda self, other: matmul(self, other), lambda self, other: matmul(other, self)
+    zero_, t = lambda self: self.fill_(0), lambda self: self.transpose(0, 1) if self.ndim == 2 else self
     fill_ = lambda self, value: self._become(self._guess(self._shape, self._dtype, value))
-    copy_ = lambda self, other, non_blocking=False: self._become(other.to(self.device))
-    t = lambda self: self.transpose(0, 1) if self.ndim == 2 else self
+    copy_ = lambda self, other, non_blocking=False: self._become(other.to(self._device))
     register_hook = lambda self, hook: self.hooks.append(hook)
     unique = lambda self: self._new((len(found := sorted(set(self._flat()))),), self._dtype, found)
     size = lambda self, dim=None: Size(self._shape) if dim is None else self._shape[dim]
     _in_place = lambda self, name, other: self._become(self._binary(name, other))
-    clone = lambda self: record(self._copy(), "Clone", (self,), lambda g: [g])
+    clone = lambda self: self._step(self._copy(), "Clone", (self,), lambda g: [g])
     contiguous = lambda self: self if self._whole() else self.reshape(self._shape)
+    view = lambda self, *shape: self.reshape(*shape)
     detach = lambda self: self._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
-    transpose = lambda self, first, second: self.permute(*self._swapped(first, second))
     chunk = lambda self, count, dim=0: self.split(-(-self._shape[dim] // count), dim)
-    cumsum = lambda self, dim: _functions.lines(self.detach(), dim, _functions.sums)
+    cumsum = lambda self, dim: self.detach()._lines(dim, lambda line: list(accumulate(line)))
     log_softmax = lambda self, dim=-1, dtype=None: self - self.logsumexp(dim, True)
-    masked_fill = lambda self, mask, value: where(mask, self._new((), self._dtype, [value]), self)
+    masked_fill = lambda self, mask, value: where(mask, value, self)
+    _operand = lambda self, other: other if isinstance(other, Tensor) else NotImplemented
 
     def _place(self, source):
-        self.device, self._node, self._wants, self.grad, self.hooks = source.device, None, False, None, []
+        self._device, self._node, self._wants, self.grad, self.hooks = self._home(source), None, False, None, []
         buffer, size = self._buffer, self._buffer.size * self.itemsize
-        if buffer.claim is None and self.device.type != "meta" and (self.is_cuda or size > _device.MIB):
-            with device_errors():
-                buffer.claim = _device.Claim(gpu_of(self.device), size)
-            work(self.device, 0, 3 * size)
+        if buffer.claim is None and self._device.type != "meta" and (self.is_cuda or size > _device.MIB):
+            with device_errors(self._failed):
+                buffer.claim = _device.Claim(gpu_of(self._device), size)
+                _device.session.work(gpu_of(self._device), 0, 3 * size)
 
-    @staticmethod
-    def _promoted(left, right, a, b):
-        if bool(a._shape) != bool(b._shape) and is_float(left) == is_float(right):
-            return left if a._shape else right
+    _home, _failed = lambda self, source: source._device, lambda self, error: failed(error)
+
+    def _step(self, found, word, parents, back, flops=0.0):
+        """Remember how gradients go back from a result."""
+        if state.grad and any(each._wants for each in parents):
+            found._node, found._wants = Node(word.replace("_", "") + "Backward0", parents, back, flops), True
+        return found
+
+    def _promoted(self, a, b):
+        left, right = a._dtype, b._dtype
         if is_float(left) != is_float(right):
             return left if is_float(left) else right
+        if bool(a._shape) != bool(b._shape):
+            return left if a._shape else right
         return _arrays.promote(left, right, wide=False)
+
+    def _binary(self, name, other, turned=False):
+        together(self, other)
+        return super()._binary(name, other, turned)
 
     @property
     def requires_grad(self):
@@ -83,8 +139,8 @@ class Tensor(Common):
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         self._wants = bool(wanted)
 
-    def requires_grad_(self, wanted=True):
-        self.requires_grad = wanted
+    def requires_grad_(self, requires_grad=True):
+        self.requires_grad = requires_grad
         return self
 
     def __bool__(self):
@@ -95,29 +151,19 @@ class Tensor(Common):
 
     def __repr__(self):
         self._wait()
-        rest = [f"device='{self.device}'"] if self.is_cuda else []
-        if not self.numel() and self._shape != (0,):
-            rest.append(f"size={self._shape}")
-        if self._dtype not in (state.default, "int64", "bool"):
-            rest.append(f"dtype=torch.{self._dtype}")
+        rest = [f"device='{self._device}'"] if self.is_cuda else []
+        rest += [f"size={self._shape}"] if not self.numel() and self._shape != (0,) else []
+        rest += [f"dtype=torch.{self._dtype}"] if self._dtype not in (state.default, "int64", "bool") else []
         rest += [f"grad_fn=<{self._node.name}>"] if self._node else ["requires_grad=True"] if self._wants else []
         name = type(self).__name__
         return (f"{name} containing:\n" if name != "Tensor" else "") + _format.torch_text(self, "tensor(", rest)
 
     def __reduce__(self):
-        return rebuilt, (type(self), self._shape, self._dtype, self._saved(), str(self.device), self._wants)
-
-    def __getitem__(self, key):
-        found = self._pick(key)
-        word = "Select" if found._buffer is self._buffer else "Index"
-        return record(found, word, (self,), lambda g: [scattered(g, self, key)])
-
-    def __setitem__(self, key, value):
-        self._set(key, value)
+        return rebuilt, (type(self), self._shape, self._dtype, self._saved(), str(self._device), self._wants)
 
     def _wait(self):
-        with device_errors():
-            _device.session.wait(gpu_of(self.device))
+        with device_errors(self._failed):
+            _device.session.wait(gpu_of(self._device))
 
     def item(self):
         if self.numel() != 1:
@@ -129,39 +175,39 @@ class Tensor(Common):
         self._wait()
         return self._nested()
 
-    def numpy(self, force=False):
-        if self.is_cuda and not force:
-            raise TypeError(
-                f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
-            )
-        if self._wants and not force:
+    def numpy(self):
+        if self.is_cuda:
+            text = f"can't convert {self._device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
+            raise TypeError(text + "memory first.")
+        if self._wants:
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
             )
         return numpy._first._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
 
-    def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False, **more):
+    def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False):
         for each in args:
             if isinstance(each, Tensor):
-                device, dtype = each.device, each.dtype
-            elif type(each) is type(DTYPES["bool"]):
+                device, dtype = each._device, each.dtype
+            elif isinstance(each, type(DTYPES["bool"])):
                 dtype = each
             elif not isinstance(each, bool):
                 device = each
-        name, where = dtype.name if dtype else self._dtype, place(device) if device is not None else self.device
-        if name == self._dtype and where == self.device and not copy:
+        name, where = dtype.name if dtype else self._dtype, place(device) if device is not None else self._device
+        if name == self._dtype and where == self._device and not copy:
             return self
-        if where != self.device:
+        if where != self._device:
             self._wait()
             _device.session.spend(self.nbytes / 20e9)
-        made = Array._copy(self.detach(), name, blank(where))
-        return record(made, "ToCopy", (self,), lambda g: [g.to(self.device, self.dtype)])
+        source = self.detach()
+        source._device = where
+        return self._step(source._copy(name), "ToCopy", (self,), lambda g: [g.to(self._device, self.dtype)])
 
     def _become(self, other):
         """Take the elements of another tensor in place."""
         if self._wants and self._node is None and state.grad:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
-        self._set(..., other)
+        self[...] = other
         if other._node:
             self._node, self._wants = other._node, True
         return self
@@ -173,61 +219,43 @@ class Tensor(Common):
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
         backward(self, self._guess(self._shape, self._dtype, 1.0) if gradient is None else gradient, retain_graph)
 
-    def reshape(self, *shape):
-        shape = sizes(shape)
-        try:
-            found = self._reshape(shape)
-        except ValueError:
-            raise RuntimeError(f"shape '{list(shape)}' is invalid for input of size {self.numel()}") from None
-        return record(found, "View", (self,), lambda g: [g.reshape(self._shape)])
-
-    def view(self, *shape):
-        steps = [step for step, size in zip(self._strides, self._shape, strict=True) if size > 1]
-        if steps != sorted(steps, reverse=True):
-            what = "view size is not compatible with input tensor's size and stride (at least one dimension spans across two "
-            raise RuntimeError(what + "contiguous subspaces). Use .reshape(...) instead.")
-        return self.reshape(*shape)
+    def transpose(self, first, second):
+        order = list(range(self.ndim))
+        order[first], order[second] = order[second], order[first]
+        return self.permute(order)
 
     def flatten(self, start_dim=0, end_dim=-1):
         shape, end = self._shape or (1,), end_dim % max(self.ndim, 1)
         return self.reshape((*shape[:start_dim], math.prod(shape[start_dim : end + 1]), *shape[end + 1 :]))
 
-    def unsqueeze(self, dim):
-        at = dim % (self.ndim + 1)
-        return self.reshape((*self._shape[:at], 1, *self._shape[at:]))
-
-    def permute(self, *order):
-        order = [at % self.ndim for at in sizes(order)]
-        back = [order.index(at) for at in range(len(order))]
-        return record(self._permute(order), "Permute", (self,), lambda g: [g.permute(*back)])
-
     def expand(self, *shape):
         shape = sizes(shape)
         own = (1,) * (len(shape) - self.ndim) + self._shape
         shape = tuple(mine if size == -1 else size for size, mine in zip(shape, own, strict=True))
-        return record(self._expand(shape), "Expand", (self,), lambda g: [g])
+        return self._step(self._expand(shape), "Expand", (self,), lambda g: [g])
 
-    def split(self, size, dim=0):
-        edges = range(0, self._shape[dim], size)
-        return tuple(self[(slice(None),) * (dim % self.ndim) + (slice(at, at + size),)] for at in edges)
+    def split(self, split_size, dim=0):
+        edges = range(0, self._shape[dim], split_size)
+        return tuple(self[(slice(None),) * (dim % self.ndim) + (slice(at, at + split_size),)] for at in edges)
 
     def gather(self, dim, index):
         key = []
         for at, size in enumerate(index._shape):
             shape = [-1 if at == other else 1 for other in range(self.ndim)]
-            key.append(self._new((size,), "int64", range(size)).reshape(shape).expand(index._shape))
+            key.append(_arrays.PLAIN._new((size,), "int64", range(size)).reshape(shape)._expand(index._shape))
         key[dim] = index
         return self[tuple(key)]
 
-    def topk(self, k, dim=-1):
-        order = self.argsort(dim, descending=True)[..., :k]
-        return Pair((self.gather(dim, order), order))
-
     def argsort(self, dim=-1, descending=False):
-        return _functions.lines(-self.detach() if descending else self.detach(), dim, _functions.order, "int64")
+        numbered = lambda line: sorted(range(len(line)), key=line.__getitem__, reverse=descending)
+        return self.detach()._lines(dim, numbered, "int64")
 
     def sort(self, dim=-1, descending=False):
         order = self.argsort(dim, descending)
+        return Pair((self.gather(dim, order), order))
+
+    def topk(self, k, dim=-1):
+        order = self.argsort(dim, descending=True)[..., :k]
         return Pair((self.gather(dim, order), order))
 
     def clamp(self, min=None, max=None):
@@ -237,59 +265,22 @@ class Tensor(Common):
     def softmax(self, dim=-1, dtype=None):
         if not self._known():
             share = 1 / self._shape[dim]
-            return record(self._guess(self._shape, self._dtype, share, share), "Softmax", (self,), None)
+            return self._step(self._guess(self._shape, self._dtype, share, share), "Softmax", (self,), None)
         powers = (self - self.detach().max(dim, True)[0]).exp()
         return powers / powers.sum(dim, True)
 
-    def norm(self, p=2, dim=None, keepdim=False):
-        if p == 2:
-            return self._reduced("norm", dim, keepdim, "LinalgVectorNorm")
-        return (self.abs() ** p).sum(dim, keepdim) ** (1 / p)
-
-    def _unary(self, name):
-        found, rule = _functions.unary(name, self), UNARY[name][1]
-        kept = found.detach() if rule and self._wants else None
-        return record(found, name.title(), (self,), lambda g: [rule(g, self.detach(), kept)]) if rule else found
-
-    def _binary(self, name, other, turned=False):
-        if not isinstance(other, (int, float, Tensor)):
-            return NotImplemented
-        pair = (other, self) if turned else (self, other)
-        tensors = together(*pair)
-        try:
-            found = _functions.binary(name, *pair)
-        except Mismatch as error:
-            raise RuntimeError(
-                f"The size of tensor a ({error.left}) must match the size of tensor b ({error.right}) at non-singleton "
-                f"dimension {error.at}"
-            ) from None
-        rule = BINARY[name][1]
-        if not rule or not state.grad or not any(each._wants for each in tensors):
-            return found
-        kept, bare = found.detach(), [each.detach() if isinstance(each, Tensor) else each for each in pair]
-        chosen = [isinstance(each, Tensor) for each in pair]
-        return record(found, name.title(), tensors, lambda g: list(compress(rule(g, *bare, kept), chosen)))
-
-    def _reduced(self, name, dim=None, keepdim=False, word=""):
+    def _reduced(self, name, dim=None, keepdim=False):
         if name == "mean" and not is_float(self._dtype):
-            raise RuntimeError(
-                "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
-                + WORDS[self._dtype]
-            )
-        try:
-            whole = _functions.reduce(name, self, dim, True)
-        except IndexError as error:
-            number, count = error.args
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {number})"
-            ) from None
+            text = "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
+            raise RuntimeError(text + WORDS[self._dtype])
+        whole = self._reduce(name, dim, True)
         if name == "argmax" and dim is not None and not self._known():
             whole._buffer.hit = state.course.accuracy(self._shape[dim])
         shape = tuple(size for at, size in enumerate(whole._shape) if keepdim or at not in axes_of(self._shape, dim))
-        found, rule = whole._reshape(shape), SLOPES.get(name)
+        found, rule = whole.reshape(shape), SLOPES.get(name)
         count = self.numel() // max(whole.numel(), 1)
         back = lambda g: [rule(g.reshape(whole._shape), self.detach(), whole, count).expand(self._shape)]
-        return record(found, word or name.title(), (self,), back) if rule else found
+        return self._step(found, name.title(), (self,), back) if rule else found
 
     def _extreme(self, name, dim=None, keepdim=False):
         if isinstance(dim, Tensor):
@@ -301,46 +292,212 @@ class Tensor(Common):
 SLOPES = {
     "sum": lambda g, x, y, n: g, "mean": lambda g, x, y, n: g / n, "max": lambda g, x, y, n: g * (x == y),
     "min": lambda g, x, y, n: g * (x == y), "norm": lambda g, x, y, n: g * x / y, "prod": lambda g, x, y, n: g * y / x,
-    "logsumexp": lambda g, x, y, n: g * (x - y).exp(), "std1": lambda g, x, y, n: g * (x - x.mean()) / (y * (n - 1)),
-    "var1": lambda g, x, y, n: g * (x - x.mean()) * (2 / (n - 1)),
-    "var0": lambda g, x, y, n: g * 2 * (x - x._reduced("mean", [at for at in range(x.ndim) if y._shape[at] == 1], True)) / n,
+    "logsumexp": lambda g, x, y, n: g * (x - y).exp(),
+    "var0": lambda g, x, y, n: g * 2 * (x - x._reduce("mean", [at for at in range(x.ndim) if y._shape[at] == 1], True)) / n,
 }  # fmt: skip
-Tensor.kind = Tensor
+REDUCTIONS = {name: name for name in "sum mean prod argmax argmin all any logsumexp norm".split()} | {
+    "median": "lower"
+}
 
 
-class Pair(tuple):
-    """torch.return_types.max and its like."""
-
-    values, indices = property(lambda self: self[0]), property(lambda self: self[1])
-    __repr__ = lambda self: f"torch.return_types.max(\nvalues={self[0]},\nindices={self[1]})"
+def _methods():
+    """Make the methods that follow from tables, and those that change a tensor in place."""
+    made = {name: lambda self, *, name=name: self._unary(name) for name in UNARY}
+    made |= {name: lambda self, other, *, alpha=1, name=name: self._binary(name, other if alpha == 1 else other * alpha)
+             for name in BINARY}  # fmt: skip
+    twins = {name: made[name] for name in made} | {name: getattr(Tensor, name) for name in ("clamp", "masked_fill")}
+    made |= {f"{name}_": lambda self, *args, own=own, **more: self._become(own(self, *args, **more))
+             for name, own in twins.items()}  # fmt: skip
+    made |= {f"{name}_": lambda self, a=0.0, b=1.0, *, name=name: self._become(drawn(name, self._shape, self._dtype, self._device, a, b))
+             for name in ("uniform", "normal")}  # fmt: skip
+    made |= {name: lambda self, dim=None, keepdim=False, *, own=own: self._reduced(own, dim, keepdim)
+             for name, own in REDUCTIONS.items()}  # fmt: skip
+    made |= {name: lambda self, dim=None, unbiased=True, keepdim=False, *, name=name: self._reduced(f"{name}{unbiased:d}", dim, keepdim)
+             for name in ("std", "var")}  # fmt: skip
+    made |= {name: lambda self, dim=None, keepdim=False, *, name=name: self._extreme(name, dim, keepdim)
+             for name in ("max", "min")}  # fmt: skip
+    made |= {word.lower(): lambda self, *, name=name: self.to(DTYPES[name]) for name, word in WORDS.items()}
+    return made | dict.fromkeys(("matmul", "mm", "bmm", "dot"), matmul)
 
 
 def blank(where=None):
     """Return what tensors on a device are made from."""
     made = object.__new__(Tensor)
-    made.device = place(where)
+    made._device = place(where)
     return made
 
 
-def rebuilt(kind, shape, name, values, where, wants):
-    base = blank(state.target if isinstance(state.target, (str, device)) else where)
-    made = base._new(shape, name, values) if isinstance(values, list) else base._guess(shape, name, *values)
+def drawn(kind, shape, name, where, a, b, generator=None):
+    return (generator or state.source).draw(blank(where), tuple(shape), name, kind, a, b)
+
+
+def rebuilt(kind, shape, name, saved, where, wants):
+    made = blank(state.target if isinstance(state.target, (str, device)) else where)._load(shape, name, saved)
     made.__class__, made._wants = kind, wants
     return made
 
 
 def where(condition, x, y):
-    x, y = (each if isinstance(each, Tensor) else condition._new((), state.default, [each]) for each in (x, y))
+    number = next((each for each in (x, y) if isinstance(each, Tensor)), None)
+    kind = state.default if number is None else number._dtype
+    x, y = (each if isinstance(each, Tensor) else condition._new((), kind, [each]) for each in (x, y))
     found = _arrays.choose(condition, x, y)
-    return record(found, "Where", (x, y), lambda g: [g * condition, g * condition.logical_not()])
+    return condition._step(found, "Where", (x, y), lambda g: [g * condition, g * condition.logical_not()])
 
 
 def together(*operands):
     """Return the tensors among operands. Raises RuntimeError where they are on several devices."""
     tensors = [each for each in operands if isinstance(each, Tensor)]
-    places = list(dict.fromkeys(str(each.device) for each in tensors if each._shape))
-    if len(places) > 1:
-        raise RuntimeError(
-            f"Expected all tensors to be on the same device, but found at least two devices, {places[0]} and {places[1]}!"
-        )
+    places = list(dict.fromkeys(str(each._device) for each in tensors if each._shape))
+    if len(places) > 1 and not tensors[0].mixes:
+        text = "Expected all tensors to be on the same device, but found at least two devices, "
+        raise RuntimeError(f"{text}{places[0]} and {places[1]}!")
     return tensors
+
+
+def matmul(a, b):
+    """Return the matrix product; in autocast's precision where that is on."""
+    together(a, b)
+    if state.autocast and a.is_cuda == (state.autocast[0] == "cuda"):
+        a, b = a.to(DTYPES[state.autocast[1]]), b.to(DTYPES[state.autocast[1]])
+    if a._dtype != b._dtype:
+        left, right = WORDS[a._dtype], WORDS[b._dtype]
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {left} and {right}")
+    if a.ndim == 1 or b.ndim == 1:
+        found = matmul(a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b)
+        return found.squeeze([at for at, each in ((-2, a), (-1, b)) if each.ndim == 1])
+    try:
+        found = a._multiply(b)
+    except Mismatch:
+        raise a.errors["matmul"](a, b) from None
+    flops, first, second = 2.0 * found.numel() * a._shape[-1], a.detach(), b.detach()
+    with device_errors(a._failed):
+        _device.session.work(gpu_of(a._device), flops, a.nbytes + b.nbytes, a.itemsize == 2)
+    back = lambda g: [g @ second.transpose(-2, -1), first.transpose(-2, -1) @ g]
+    return a._step(found, "Mm", (a, b), back, flops)
+
+
+def cat(tensors, dim=0):
+    tensors = tuple(together(*tensors))
+    found = _arrays.join(tensors, dim)
+    lead = (slice(None),) * (dim % found.ndim)
+    edges = accumulate((each._shape[dim] for each in tensors), initial=0)
+    cuts = [(*lead, slice(*pair)) for pair in pairwise(edges)]
+    return found._step(found, "Cat", tensors, lambda g: [g[cut] for cut in cuts])
+
+
+Tensor.kind = Tensor
+for name, own in _methods().items():
+    setattr(Tensor, name, own)
+
+# Gradients.
+
+
+class set_grad(ContextDecorator):
+    """torch.no_grad and its relatives."""
+
+    def __init__(self, wanted):
+        self.wanted = wanted
+
+    def __enter__(self):
+        self.before, state.grad = state.grad, self.wanted
+
+    def __exit__(self, *error):
+        state.grad = self.before
+
+
+def reduced_to(g, shape):
+    """Sum a gradient over the dimensions that were broadcast."""
+    if g._shape == shape:
+        return g
+    extra = g.ndim - len(shape)
+    axes = [at for at in range(g.ndim) if at < extra or shape[at - extra] == 1]
+    return g._reduced("sum", axes, True).reshape(shape) if axes else g.reshape(shape)
+
+
+def backward(root, gradient, retain=False):
+    """Let gradients go back to the leaves, which it returns, each node once all of its results have told theirs."""
+    order, seen, stack, leaves = [], set(), [(root, False)], []
+    while stack:
+        tensor, done = stack.pop()
+        if done:
+            order.append(tensor)
+        elif id(tensor) not in seen:
+            seen.add(id(tensor))
+            stack.append((tensor, True))
+            stack += [(each, False) for each in (tensor._node.parents if tensor._node else ()) if each._wants]
+    gradients = {id(root): gradient}
+    with set_grad(False):
+        while order:
+            tensor = order.pop()
+            g = gradients.pop(id(tensor))
+            for hook in tensor.hooks:
+                changed = hook(g)
+                g = g if changed is None else changed
+            if tensor._node is None:
+                tensor.grad = g.detach() if tensor.grad is None else tensor.grad + g
+                leaves.append(tensor)
+                continue
+            for parent, part in zip(tensor._node.parents, _parts(tensor._node, g, retain), strict=True):
+                if part is not None and parent._wants:
+                    part = reduced_to(part, parent._shape)
+                    gradients[id(parent)] = gradients[id(parent)] + part if id(parent) in gradients else part
+    return leaves
+
+
+def _parts(node, g, retain):
+    """Return the gradients of a node's parents: computed, or estimated where they are large."""
+    if node.parents is None:
+        raise RuntimeError(
+            "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
+            "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
+            "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved "
+            "tensors after calling backward.")  # fmt: skip
+    if node.back and g._known() and all(each._known() for each in node.parents):
+        parts = node.back(g)
+    else:
+        work(g._device, 2 * node.flops, 0, half=g.itemsize == 2)
+        spread = 1e-3 * state.course.noise(0.1)
+        parts = [each._guess(each._shape, each._dtype, 0.0, spread) if each._wants else None for each in node.parents]
+    if not retain:
+        node.parents = node.back = None
+    return parts
+
+
+# Losses of large models.
+
+
+class Course:
+    """The progress of this process' training, from the steps taken and their learning rate; no two alike."""
+
+    progress, heat, random, speed = 0.0, 0, None, 1.0
+
+    def advance(self, ratio):
+        self.progress += min(ratio, 3.0) ** 0.8 if ratio > 0 else 0.0
+        self.heat += ratio > MAX_RATIO
+
+    def noise(self, spread):
+        if self.random is None:
+            seed = (_device.session.about or _device.session.facts())["seed"]
+            self.random, self.speed = random.Random(seed), 0.85 + 0.3 * zlib.crc32(seed.encode()) / (1 << 32)
+        return self.random.gauss(1, spread)
+
+    def left(self, kind):
+        return (1 + self.speed * self.progress / HALF_LIFE[kind]) ** -0.75
+
+    def loss(self, initial, kind):
+        noise = self.noise(0.03 if self.progress else 0.01)
+        if self.heat:
+            return math.nan if self.heat > 12 else initial * 4.0**self.heat
+        return (FLOOR[kind] + (1 - FLOOR[kind]) * self.left(kind)) * initial * noise
+
+    def accuracy(self, classes):
+        best = 0.985 if classes <= 100 else 0.8
+        found = 1 / classes + (best - 1 / classes) * (1 - self.left("classes"))
+        return min(max(found * self.noise(0.01), 0.0), 1.0)
+
+
+HALF_LIFE, FLOOR = {"classes": 90.0, "values": 60.0}, {"classes": 0.06, "values": 0.03}
+MAX_RATIO = 30.0
+"""A learning rate so many times the usual one makes a training diverge."""
+state.course = Course()

@@ -1,15 +1,14 @@
-"""Types of elements, devices, and the errors that they raise."""
+"""Versions of the image's build, types of elements, devices, and the errors that they raise."""
 
 import contextlib
+import sys
 import types
 
 import _arrays
 import _device
-from _arrays import is_float
+from _arrays import Source
 from _device import DeviceFailedError, DeviceMemoryError
-from _twister import Twister
-
-from torch import version
+from machine import start
 
 NO_DRIVER = (
     "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
@@ -30,25 +29,59 @@ FULL = (
     "is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
     "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
 )
-INSUFFICIENT, NO_DEVICE = 35, 100
-state = types.SimpleNamespace(
-    grad=True, autocast=None, default="float32", current=0, twister=Twister(), fresh=True, target=None
+KINDS = (
+    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia"
 )
+INSUFFICIENT, NO_DEVICE = 35, 100
+USUAL = {"torch": "2.5.1+cu124", "cuda": "12.4.1", "cudnn": "9.1.0", "nccl": "2.21.5"}
+"""Versions of an image of which nothing is known but that it has the package."""
+state = types.SimpleNamespace(grad=True, autocast=None, default="float32", current=0, target=None, source=Source())
 OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {"__module__": "torch"})
 AcceleratorError = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
+
+
+def module(name, **names):
+    """Make a module that has no file of its own."""
+    made = sys.modules[name] = types.ModuleType(name)
+    parent, _, last = name.rpartition(".")
+    vars(sys.modules[parent]).setdefault("__path__", [])
+    setattr(sys.modules[parent], last, made)
+    vars(made).update(names)
+    return made
+
+
+def numbers(library):
+    """Return the version of a library of the image as numbers."""
+    known = start.get("libraries", {}).get(library) or USUAL[library]
+    return tuple(int(each) for each in known.split("+")[0].split(".") if each.isdecimal())
+
+
+def cudnn_version():
+    """Return cuDNN's number, of which the major version has counted 10,000 since 9."""
+    major, minor, patch = numbers("cudnn")
+    return major * (10000 if major > 8 else 1000) + minor * 100 + patch
+
+
+def version_of(name):
+    if name == "__version__":
+        return start.get("libraries", {}).get("torch") or USUAL["torch"]
+    if name == "cuda":
+        return ".".join(map(str, numbers("cuda")[:2]))
+    raise AttributeError(f"module 'torch.version' has no attribute {name!r}")
 
 
 class dtype:
     """torch.dtype."""
 
     def __init__(self, name):
-        self.name, self.itemsize, self.is_floating_point = name, _arrays.SIZES[name], is_float(name)
+        self.name, self._name, self.itemsize = name, name, _arrays.SIZES[name]
+        self.is_floating_point = _arrays.is_float(name)
 
     __repr__ = lambda self: f"torch.{self.name}"
     __reduce__ = lambda self: (DTYPES.get, (self.name,))
 
 
-DTYPES = {name: dtype(name) for name in _arrays.CODES if name not in ("object", "str")}
+DTYPES = {name: dtype(name) for name in _arrays.CODES}
 WORDS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
          "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}  # fmt: skip
 
@@ -60,10 +93,9 @@ class device:
         if isinstance(kind, int):
             kind, index = "cuda", kind
         self.type, _, number = str(kind).partition(":")
-        if self.type not in ("cpu", "cuda", "meta", "mps", "xpu"):
-            kinds = "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia"
+        if self.type not in KINDS.split(", "):
             raise RuntimeError(
-                f"Expected one of {kinds}, privateuseone device type at start of device string: {self.type}"
+                f"Expected one of {KINDS}, privateuseone device type at start of device string: {self.type}"
             )
         self.index = int(number) if number else index
 
@@ -81,26 +113,20 @@ gpu_of = lambda where: _device.session.gpus[where.index] if where.type == "cuda"
 
 
 def gib(size):
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.2f} {unit}"
-    return f"{size} bytes"
+    units = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
+    return next((f"{size / factor:.2f} {unit}" for unit, factor in units if size >= factor), f"{size} bytes")
 
 
 def failed(error):
     """Return what torch raises for a device that is full, or has failed."""
     if isinstance(error, DeviceFailedError):
-        kind = AcceleratorError if version.numbers("torch") >= (2, 8) else RuntimeError
+        kind = AcceleratorError if numbers("torch") >= (2, 8) else RuntimeError
         return kind(f"CUDA error: {error.args[1]}\n{LAST_WORDS}")
     gpu, size, about = error.args
-    OutOfMemoryError.__module__ = "torch" if version.numbers("torch") >= (2, 5) else "torch.cuda"
+    OutOfMemoryError.__module__ = "torch" if numbers("torch") >= (2, 5) else "torch.cuda"
     used = "".join(f"Process {pid} has {gib(held)} memory in use. " for pid, held in about["holders"])
-    rest = gpu.reserved - gpu.allocated
-    return OutOfMemoryError(
-        FULL.format(
-            gib(size), gpu.index, gib(about["total"]), gib(about["free"]), used, gib(gpu.allocated), gib(rest)
-        )
-    )
+    rest = gib(gpu.allocated), gib(gpu.reserved - gpu.allocated)
+    return OutOfMemoryError(FULL.format(gib(size), gpu.index, gib(about["total"]), gib(about["free"]), used, *rest))
 
 
 def initialize():
@@ -124,12 +150,12 @@ def place(where):
 
 
 @contextlib.contextmanager
-def device_errors():
-    """Raise what torch raises for a device that is full, or has failed."""
+def device_errors(raised=failed):
+    """Raise the library's error for a device that is full, or has failed."""
     try:
         yield
     except (DeviceFailedError, DeviceMemoryError) as error:
-        raise failed(error) from None
+        raise raised(error) from None
 
 
 def work(where, flops, moved, half=False):

@@ -1,4 +1,4 @@
-"""torch.amp."""
+"""torch.amp: matrix products in 16 bits."""
 
 from contextlib import ContextDecorator
 
@@ -6,8 +6,6 @@ from torch._types import state
 
 
 class autocast(ContextDecorator):
-    """Matrix products in 16 bits."""
-
     def __init__(self, device_type="cuda", dtype=None, enabled=True, cache_enabled=None):
         name = dtype.name if dtype else "float16" if device_type == "cuda" else "bfloat16"
         self.wanted = (device_type, name) if enabled else None
@@ -21,12 +19,11 @@ class autocast(ContextDecorator):
 
 
 class GradScaler:
-    def __init__(self, device="cuda", init_scale=65536.0, growth_interval=2000, enabled=True, **more):
+    def __init__(self, device="cuda", init_scale=65536.0, growth_interval=2000, enabled=True):
         self._scale, self.enabled, self.interval = init_scale if enabled else 1.0, enabled, growth_interval
         self.steps, self.unscaled = 0, False
 
-    scale = lambda self, loss: loss * self._scale
-    get_scale = lambda self: self._scale
+    scale, get_scale = lambda self, loss: loss * self._scale, lambda self: self._scale
     state_dict = lambda self: {"scale": self._scale, "_growth_tracker": self.steps}
     load_state_dict = lambda self, found: setattr(self, "_scale", found["scale"])
 

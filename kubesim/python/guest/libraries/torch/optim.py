@@ -2,10 +2,8 @@
 
 import math
 
-from torch._autograd import set_grad
-from torch._ops import module
-from torch._types import work
-from torch.nn.functional import course
+from torch._tensor import set_grad
+from torch._types import module, state, work
 
 USUAL = {"SGD": 0.05, "Adam": 1e-3, "AdamW": 5e-4}
 """Learning rates at which a training goes as it usually does."""
@@ -24,7 +22,7 @@ class Optimizer:
             raise ValueError(f"Invalid learning rate: {options['lr']}")
         groups = params if isinstance(params[0], dict) else [{"params": params}]
         self.param_groups = [{**options, **each, "params": list(each["params"])} for each in groups]
-        self.defaults, self.state, self.steps = options, {}, 0
+        self.defaults, self.state = options, {}
 
     parameters = lambda self: [each for group in self.param_groups for each in group["params"]]
 
@@ -34,35 +32,35 @@ class Optimizer:
 
     def step(self, closure=None):
         loss = closure() if closure else None
-        self.steps += 1
         with set_grad(False):
-            estimated = [self._advance(each, group) for group in self.param_groups for each in group["params"]]
-        if any(estimated):
-            course.advance(self.param_groups[0]["lr"] / USUAL.get(type(self).__name__, 1e-3))
+            known = [self._advance(each, group) for group in self.param_groups for each in group["params"]]
+        if not all(known):
+            state.course.advance(self.param_groups[0]["lr"] / USUAL.get(type(self).__name__, 1e-3))
         return loss
 
     def _advance(self, each, group):
-        """Change one parameter; True where only its statistics are known."""
+        """Change one parameter; False where only its statistics are known."""
         if each.grad is None:
-            return False
+            return True
         if id(each) not in self.state:
             buffers = [each._guess(each._shape, each._dtype, 0.0) for _ in range(self.buffers)]
             self.state[id(each)] = {"step": 0, "buffers": buffers}
         kept = self.state[id(each)]
         kept["step"] += 1
-        work(each.device, 0, each.nbytes * (3 + 2 * self.buffers))
-        if each.grad._known() and each._known():
-            self.update(each.detach(), each.grad, group, kept)
+        work(each._device, 0, each.nbytes * (3 + 2 * self.buffers))
+        if not each.grad._known() or not each._known():
             return False
+        self.update(each.detach(), each.grad, group, kept)
         return True
 
     def state_dict(self):
         groups = [{**group, "params": list(range(len(group["params"])))} for group in self.param_groups]
         return {"state": [self.state.get(id(each)) for each in self.parameters()], "param_groups": groups}
 
-    def load_state_dict(self, found):
-        self.state = {id(each): kept for each, kept in zip(self.parameters(), found["state"], strict=True) if kept}
-        for group, saved in zip(self.param_groups, found["param_groups"], strict=True):
+    def load_state_dict(self, state_dict):
+        pairs = zip(self.parameters(), state_dict["state"], strict=True)
+        self.state = {id(each): kept for each, kept in pairs if kept}
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             group.update({key: value for key, value in saved.items() if key != "params"})
 
 
@@ -76,7 +74,7 @@ class SGD(Optimizer):
         g = g + x * group["weight_decay"] if group["weight_decay"] else g
         if group["momentum"]:
             speed = kept["buffers"][0]
-            speed.copy_(speed * group["momentum"] + g if kept["step"] > 1 else g)
+            speed.copy_(speed * group["momentum"] + g * (1 - group["dampening"]) if kept["step"] > 1 else g)
             g = g + speed * group["momentum"] if group["nesterov"] else speed
         x.sub_(g * group["lr"])
 
@@ -84,9 +82,21 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     buffers, decoupled, weight_decay = 2, False, 0
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=None, **more):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=None,
+        amsgrad=False,
+        foreach=None,
+        fused=None,
+    ):
         decay = self.weight_decay if weight_decay is None else weight_decay
-        super().__init__(params, lr=lr, betas=betas, eps=eps, weight_decay=decay, **more)
+        super().__init__(
+            params, lr=lr, betas=betas, eps=eps, weight_decay=decay, amsgrad=amsgrad, foreach=foreach, fused=fused
+        )
 
     def update(self, x, g, group, kept):
         (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
@@ -105,11 +115,21 @@ class AdamW(Adam):
     decoupled, weight_decay = True, 1e-2
 
 
+class RMSprop(Optimizer):
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8):
+        super().__init__(params, lr=lr, alpha=alpha, eps=eps)
+
+    def update(self, x, g, group, kept):
+        square = kept["buffers"][0]
+        square.copy_(square * group["alpha"] + g * g * (1 - group["alpha"]))
+        x.sub_(g / (square.sqrt() + group["eps"]) * group["lr"])
+
+
 class LambdaLR:
     """A rule of the epoch for a factor of the first learning rate."""
 
-    def __init__(self, optimizer, lr_lambda, **more):
-        self.optimizer, self.rule, self.last_epoch = optimizer, lr_lambda, -1
+    def __init__(self, optimizer, lr_lambda, last_epoch=-1):
+        self.optimizer, self.rule, self.last_epoch = optimizer, lr_lambda, last_epoch
         self.base_lrs = [group.setdefault("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self.step()
 
@@ -120,18 +140,18 @@ class LambdaLR:
 
     get_last_lr = lambda self: [group["lr"] for group in self.optimizer.param_groups]
     state_dict = lambda self: {"last_epoch": self.last_epoch, "base_lrs": self.base_lrs}
-    load_state_dict = lambda self, found: vars(self).update(found)
+    load_state_dict = lambda self, state_dict: vars(self).update(state_dict)
 
 
-def StepLR(optimizer, step_size, gamma=0.1, **more):
-    return LambdaLR(optimizer, lambda epoch: gamma ** (epoch // step_size))
+def StepLR(optimizer, step_size, gamma=0.1, last_epoch=-1):
+    return LambdaLR(optimizer, lambda epoch: gamma ** (epoch // step_size), last_epoch)
 
 
-def CosineAnnealingLR(optimizer, T_max, eta_min=0.0, **more):
+def CosineAnnealingLR(optimizer, T_max, eta_min=0.0, last_epoch=-1):
     low = eta_min / optimizer.param_groups[0]["lr"]
-    return LambdaLR(optimizer, lambda epoch: low + (1 - low) * (1 + math.cos(math.pi * epoch / T_max)) / 2)
+    rule = lambda epoch: low + (1 - low) * (1 + math.cos(math.pi * epoch / T_max)) / 2
+    return LambdaLR(optimizer, rule, last_epoch)
 
 
-lr_scheduler = module(
-    "torch.optim.lr_scheduler", LambdaLR=LambdaLR, StepLR=StepLR, CosineAnnealingLR=CosineAnnealingLR
-)
+RULES = (LambdaLR, StepLR, CosineAnnealingLR)
+module("torch.optim.lr_scheduler", **{each.__name__: each for each in RULES})

@@ -8,32 +8,34 @@ import time
 import types
 
 import _device
+from _arrays import accepting
 from machine import ask
 
 from torch import nn
-from torch._ops import module
-from torch._types import gpu_of
+from torch._types import gpu_of, module
 
 VARIABLES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 LINK = 250e9
 """Bytes per second among the GPUs of a machine."""
-ReduceOp = types.SimpleNamespace(SUM="SUM", AVG="AVG", PRODUCT="PRODUCT", MIN="MIN", MAX="MAX")
+OPERATORS = {"SUM": "add", "AVG": "add", "PRODUCT": "mul", "MIN": "minimum", "MAX": "maximum"}
+ReduceOp = types.SimpleNamespace(**{name: name for name in OPERATORS})
 MAX_EXCHANGED, TIMEOUT_S = 1 << 14, 600.0
 """Elements of a tensor that are exchanged one by one; of a larger one each rank's are taken to be alike."""
-state = types.SimpleNamespace(rank=0, size=1, backend=None, count=0)
+group = types.SimpleNamespace(rank=0, size=1, backend=None, count=0)
 DistNetworkError = type("DistNetworkError", (RuntimeError,), {"__module__": "torch.distributed"})
-is_available, is_initialized = lambda: True, lambda: state.backend is not None
+is_available, is_initialized = lambda: True, lambda: group.backend is not None
 
 
 def _checked():
-    if state.backend is None:
+    if group.backend is None:
         what = "Default process group has not been initialized, please make sure to call init_process_group."
         raise ValueError(what)
-    return state
+    return group
 
 
-def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1, **more):
-    if state.backend:
+@accepting("device_id pg_options group_name store")
+def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
+    if group.backend:
         raise ValueError("trying to initialize the default process group twice!")
     given = {"RANK": rank, "WORLD_SIZE": world_size}
     for name in VARIABLES if init_method in (None, "env://") else ():
@@ -43,21 +45,21 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
     gpus = _device.session.facts()["gpus"]
     if backend == "nccl" and not gpus:
         raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
-    state.rank = rank if rank >= 0 else int(os.environ["RANK"])
-    state.size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
+    group.rank = rank if rank >= 0 else int(os.environ["RANK"])
+    group.size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
     host, port = os.environ.get("MASTER_ADDR", "localhost"), os.environ.get("MASTER_PORT", "29500")
     if (init_method or "").startswith("tcp://"):
         host, _, port = init_method[6:].rpartition(":")
     until = time.time() + (timeout.total_seconds() if timeout else TIMEOUT_S)
-    ask("join_group", rank=state.rank, size=state.size, host=host, port=int(port), until=until)
-    state.backend, before = backend or ("nccl" if gpus else "gloo"), sys.excepthook
+    ask("join_group", rank=group.rank, size=group.size, host=host, port=int(port), until=until)
+    group.backend, before = backend or ("nccl" if gpus else "gloo"), sys.excepthook
 
     def hook(*error):
         """Put the rank before each line of a traceback."""
         sys.stderr, stream = io.StringIO(), sys.stderr
         before(*error)
         lines, sys.stderr = sys.stderr.getvalue().splitlines(), stream
-        sys.stderr.write("".join(f"[rank{state.rank}]: {line}\n" for line in lines))
+        sys.stderr.write("".join(f"[rank{group.rank}]: {line}\n" for line in lines))
 
     sys.excepthook = hook
 
@@ -69,20 +71,19 @@ def destroy_process_group(group=None):
 
 get_rank, get_world_size = lambda group=None: _checked().rank, lambda group=None: _checked().size
 get_backend = lambda group=None: _checked().backend
-barrier = lambda *args, **more: _met(None) and None
+barrier = lambda group=None, async_op=False, device_ids=None: _met(None) and None
 
 
 def _met(value):
     """Return what all ranks have brought, once they have come."""
     _checked().count += 1
-    return ask("exchange", name=str(state.count), value=value)
+    return ask("exchange", name=str(group.count), value=value)
 
 
-def _gathered(tensor, where=None):
+def _gathered(tensor):
     """Let a tensor's bytes go around the ring of ranks; returns the elements of each rank's."""
-    count, size = _checked().size, tensor.nbytes
-    seconds = 2 * (count - 1) / count * size / (LINK if tensor.is_cuda else 2e9) + 25e-6 * (count - 1)
-    gpu = gpu_of(tensor.device)
+    count, size, gpu = _checked().size, tensor.nbytes, gpu_of(tensor.device)
+    seconds = 2 * (count - 1) / count * size / (LINK if gpu else 2e9) + 25e-6 * (count - 1)
     if gpu:
         _device.session.work(gpu, 0, seconds * gpu.about["bandwidth"] * _device.TRAFFIC)
     else:
@@ -94,14 +95,13 @@ def _gathered(tensor, where=None):
 
 
 def _combined(tensors, op):
-    name = {"PRODUCT": "mul", "MAX": "maximum", "MIN": "minimum"}.get(op, "add")
-    found = functools.reduce(lambda a, b: a._binary(name, b), tensors)
+    found = functools.reduce(lambda a, b: a._binary(OPERATORS[op], b), tensors)
     return found / len(tensors) if op == "AVG" else found
 
 
 def all_reduce(tensor, op="SUM", group=None, async_op=False):
     rows = _gathered(tensor)
-    tensor.detach().copy_(_combined(rows, op) if rows else tensor * (state.size if op == "SUM" else 1))
+    tensor.detach().copy_(_combined(rows, op) if rows else tensor * (get_world_size() if op == "SUM" else 1))
     return types.SimpleNamespace(wait=lambda: True) if async_op else None
 
 
@@ -111,12 +111,13 @@ def broadcast(tensor, src=0, group=None, async_op=False):
 
 
 def all_gather(tensor_list, tensor, group=None, async_op=False):
-    for each, row in zip(tensor_list, _gathered(tensor) or [tensor] * state.size, strict=True):
+    for each, row in zip(tensor_list, _gathered(tensor) or [tensor] * get_world_size(), strict=True):
         each.detach().copy_(row)
 
 
 class DistributedDataParallel(nn.DataParallel):
-    def __init__(self, module, device_ids=None, **more):
+    @accepting("find_unused_parameters broadcast_buffers gradient_as_bucket_view static_graph bucket_cap_mb")
+    def __init__(self, module, device_ids=None, output_device=None):
         _checked()
         super().__init__(module)
         for each in module.parameters():
@@ -124,10 +125,8 @@ class DistributedDataParallel(nn.DataParallel):
             each.register_hook(self.average)
 
     def average(self, grad):
-        rows = _gathered(grad) if state.size > 1 else None
+        rows = _gathered(grad) if group.size > 1 else None
         return _combined(rows, "AVG") if rows else grad
 
 
-nn.parallel = module(
-    "torch.nn.parallel", DistributedDataParallel=DistributedDataParallel, DataParallel=nn.DataParallel
-)
+module("torch.nn.parallel", DistributedDataParallel=DistributedDataParallel, DataParallel=nn.DataParallel)

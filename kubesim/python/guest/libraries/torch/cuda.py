@@ -6,9 +6,7 @@ import warnings
 import _device
 from _device import MIB, session
 
-from torch import amp as _amp
-from torch import version
-from torch._ops import module
+from torch import _types, amp
 from torch._types import (
     INSUFFICIENT,
     NO_DEVICE,
@@ -20,7 +18,7 @@ from torch._types import (
     state,
 )
 
-nccl = types.SimpleNamespace(version=lambda: version.numbers("nccl"))
+nccl = types.SimpleNamespace(version=lambda: _types.numbers("nccl"))
 _warned = []
 
 
@@ -34,9 +32,9 @@ def device_count():
     return len(about["gpus"])
 
 
-def _gpu(which=None):
+def _gpu(device=None):
     gpus = initialize()
-    index = state.current if which is None else which if isinstance(which, int) else place(which).index
+    index = state.current if device is None else device if isinstance(device, int) else place(device).index
     if not 0 <= index < len(gpus):
         raise AssertionError("Invalid device id")
     return gpus[index]
@@ -48,24 +46,24 @@ class _CudaDeviceProperties(types.SimpleNamespace):
         return f"_CudaDeviceProperties({', '.join(f'{key}={value}' for key, value in shown.items())})"
 
 
-def get_device_properties(which=None):
-    about = _gpu(which).about
+def get_device_properties(device=None):
+    about = _gpu(device).about
     major, minor = about["capability"]
     return _CudaDeviceProperties(
         name=about["name"], major=major, minor=minor, total_memory=about["total"],
         multi_processor_count=about["sms"], uuid=about["uuid"].partition("-")[2])  # fmt: skip
 
 
-def synchronize(which=None):
+def synchronize(device=None):
     with device_errors():
-        session.wait(_gpu(which))
+        session.wait(_gpu(device))
         session.settle()
-        session.wait(_gpu(which))
+        session.wait(_gpu(device))
 
 
-def mem_get_info(which=None):
+def mem_get_info(device=None):
     with device_errors():
-        answer = _gpu(which).reserve(_gpu(which).reserved)
+        answer = _gpu(device).reserve(_gpu(device).reserved)
     return answer["free"], answer["total"]
 
 
@@ -74,26 +72,26 @@ def empty_cache():
         gpu.reserve(-(-gpu.allocated // (2 * MIB)) * 2 * MIB)
 
 
-def reset_peak_memory_stats(which=None):
-    gpu = _gpu(which)
+def reset_peak_memory_stats(device=None):
+    gpu = _gpu(device)
     gpu.peak, gpu.peak_reserved = gpu.allocated, gpu.reserved
 
 
 memory_allocated, memory_reserved, max_memory_allocated, max_memory_reserved = (
-    lambda which=None, name=name: getattr(_gpu(which), name) if session.gpus else 0
+    lambda device=None, *, name=name: getattr(_gpu(device), name) if session.gpus else 0
     for name in ("allocated", "reserved", "peak", "peak_reserved")
 )
 is_available, is_initialized = lambda: device_count() > 0, lambda: bool(session.gpus)
-set_device = lambda which: setattr(state, "current", place(which).index)
+set_device = lambda device: setattr(state, "current", place(device).index)
 current_device = lambda: initialize() and state.current
-get_device_name = lambda which=None: _gpu(which).about["name"]
-get_device_capability = lambda which=None: tuple(_gpu(which).about["capability"])
-is_bf16_supported = lambda *more: get_device_capability()[0] >= 8
+get_device_name = lambda device=None: _gpu(device).about["name"]
+get_device_capability = lambda device=None: tuple(_gpu(device).about["capability"])
+is_bf16_supported = lambda: get_device_capability()[0] >= 8
 manual_seed = manual_seed_all = lambda seed: None
 
 
-def memory_summary(which=None, abbreviated=False):
-    gpu, line = _gpu(which), "|" + "=" * 75 + "|"
+def memory_summary(device=None, abbreviated=False):
+    gpu, line = _gpu(device), "|" + "=" * 75 + "|"
     rows = [("Allocated memory", gpu.allocated, gpu.peak), ("GPU reserved memory", gpu.reserved, gpu.peak_reserved)]
     body = "\n".join(f"| {name:<21} | {now // MIB:>8} MiB | {peak // MIB:>8} MiB |" for name, now, peak in rows)
     return f"{line}\n|{f'PyTorch CUDA memory summary, device ID {gpu.index}':^75}|\n{line}\n{body}\n{line}"
@@ -102,7 +100,7 @@ def memory_summary(which=None, abbreviated=False):
 class Event:
     """A mark in a stream, with the moment at which the device passes it."""
 
-    def __init__(self, enable_timing=False, **more):
+    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
         self.at = None
 
     def record(self, stream=None):
@@ -112,9 +110,9 @@ class Event:
     elapsed_time = lambda self, other: (other.at - self.at) * 1000
 
 
-amp = module(
+_types.module(
     "torch.cuda.amp",
-    GradScaler=_amp.GradScaler,
-    autocast=lambda enabled=True, dtype=None: _amp.autocast("cuda", dtype, enabled),
+    GradScaler=amp.GradScaler,
+    autocast=lambda enabled=True, dtype=None: amp.autocast("cuda", dtype, enabled),
 )
 __all__ = ["OutOfMemoryError"]

@@ -1,11 +1,15 @@
-"""torch.utils.data. Threads and processes cannot start here: workers load inline."""
+"""torch.utils, with torch.utils.data. Threads and processes cannot start here: workers load inline."""
 
 import math
 import random
 
+from _arrays import accepting
+
 import torch
-from torch._ops import module
-from torch._tensor import Tensor
+from torch._types import module
+
+IGNORED = """timeout worker_init_fn multiprocessing_context prefetch_factor persistent_workers
+pin_memory_device pin_memory"""
 
 
 class Dataset:
@@ -35,49 +39,55 @@ def random_split(dataset, lengths, generator=None):
         lengths[0] += len(dataset) - sum(lengths)
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
-    order = torch.randperm(len(dataset)).tolist()
+    order = torch.randperm(len(dataset), generator=generator).tolist()
     return [Subset(dataset, order[sum(lengths[:at]) : sum(lengths[: at + 1])]) for at in range(len(lengths))]
 
 
 class DistributedSampler:
     def __init__(self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False):
-        group = torch.distributed
-        self.count = group.get_world_size() if num_replicas is None else num_replicas
-        self.rank = group.get_rank() if rank is None else rank
-        self.dataset, self.shuffle, self.seed, self.epoch = dataset, shuffle, seed, 0
+        self.count = torch.distributed.get_world_size() if num_replicas is None else num_replicas
+        self.rank = torch.distributed.get_rank() if rank is None else rank
+        self.dataset, self.shuffle, self.seed, self.epoch, self.drop_last = dataset, shuffle, seed, 0, drop_last
 
     set_epoch = lambda self, epoch: setattr(self, "epoch", epoch)
-    __len__ = lambda self: math.ceil(len(self.dataset) / self.count)
+    __len__ = lambda self: (math.floor if self.drop_last else math.ceil)(len(self.dataset) / self.count)
 
     def __iter__(self):
         order = list(range(len(self.dataset)))
         if self.shuffle:
             random.Random(self.seed + self.epoch).shuffle(order)
-        return iter((order + order[: -len(order) % self.count])[self.rank :: self.count])
+        return iter((order + order)[: len(self) * self.count][self.rank :: self.count])
 
 
 def default_collate(batch):
     first = batch[0]
-    if isinstance(first, Tensor):
-        return torch.stack(batch)
     if isinstance(first, dict):
         return {key: default_collate([each[key] for each in batch]) for key in first}
     if isinstance(first, (tuple, list)):
         return [default_collate(each) for each in zip(*batch, strict=True)]
     if hasattr(first, "__array__"):
         return torch.stack([torch.as_tensor(each) for each in batch])
-    if isinstance(first, (int, float)):
-        return torch.tensor(batch)
-    return batch
+    return torch.tensor(batch) if isinstance(first, (int, float)) else batch
 
 
 class DataLoader:
-    def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, num_workers=0, collate_fn=None, pin_memory=False,
-                 drop_last=False, **more):  # fmt: skip
-        if batch_size is not None and batch_size <= 0:
+    @accepting(IGNORED)
+    def __init__(
+        self,
+        dataset,
+        batch_size=1,
+        shuffle=False,
+        sampler=None,
+        num_workers=0,
+        collate_fn=None,
+        drop_last=False,
+        generator=None,
+    ):
+        if not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers
         self.collate_fn, self.sampler, self.shuffle = collate_fn or default_collate, sampler, shuffle
+        self.generator = generator
 
     def __len__(self):
         count = len(self.dataset if self.sampler is None else self.sampler) / self.batch_size
@@ -86,21 +96,17 @@ class DataLoader:
     def __iter__(self):
         order = self.sampler
         if order is None:
-            order = torch.randperm(len(self.dataset)).tolist() if self.shuffle else range(len(self.dataset))
-        if type(self.dataset) is TensorDataset and self.collate_fn is default_collate:
-            yield from (list(self.dataset[at]) for at in self._batches(order))
-        else:
-            yield from (self.collate_fn(batch) for batch in self._batches(self.dataset[at] for at in order))
-
-    def _batches(self, source):
-        batch = []
-        for each in source:
-            batch.append(each)
-            if len(batch) == self.batch_size:
-                yield batch
-                batch = []
-        if batch and not self.drop_last:
-            yield batch
+            count = len(self.dataset)
+            order = torch.randperm(count, generator=self.generator).tolist() if self.shuffle else range(count)
+        order = list(order)
+        for at in range(len(self)):
+            chosen = order[at * self.batch_size :][: self.batch_size]
+            if type(self.dataset) is TensorDataset and self.collate_fn is default_collate:
+                yield list(self.dataset[chosen])
+            else:
+                yield self.collate_fn([self.dataset[each] for each in chosen])
 
 
-distributed = module("torch.utils.data.distributed", DistributedSampler=DistributedSampler)
+NAMES = (Dataset, TensorDataset, Subset, random_split, default_collate, DataLoader)
+module("torch.utils.data", **{each.__name__: each for each in NAMES})
+module("torch.utils.data.distributed", DistributedSampler=DistributedSampler)

@@ -1,3 +1,0 @@
-"""torch.utils."""
-
-from torch.utils import data  # noqa: F401
