@@ -31,6 +31,11 @@ NODES_LEFT_OUT = (
     "modules and profiling pages."
 )
 """What the programs of nodes leave out."""
+TOOLS_LEFT_OUT = (
+    "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, "
+    "random numbers and angles, and system only as a statement."
+)
+"""What the tools of containers leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
 """Commands that have commands of their own."""
@@ -129,6 +134,8 @@ def report(findings: list[Finding]) -> str:
         LEFT_OUT,
         "",
         NODES_LEFT_OUT,
+        "",
+        TOOLS_LEFT_OUT,
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "

@@ -1,4 +1,4 @@
-"""What an awk program knows while it runs: its variables, its arrays, and the fields of the record."""
+"""The variables, arrays and fields of a running awk program."""
 
 from __future__ import annotations
 
@@ -6,70 +6,50 @@ from typing import Any
 
 from kubesim.shell import regexes
 from kubesim.shell.machine import Process
-from kubesim.shell.tools.awk.parse import Parser
 from kubesim.shell.tools.awk.values import MOST_FIELDS, AwkError, StrNum, Value, given, number, shown
+
+DEFAULTS = {"FS": " ", "OFS": " ", "ORS": "\n", "RS": "\n", "SUBSEP": "\x1c", "CONVFMT": "%.6g", "OFMT": "%.6g"}
 
 
 class State:
     """Variables and fields of one run."""
 
-    def __init__(self, process: Process, program: Parser) -> None:
+    def __init__(self, process: Process) -> None:
         self.process = process
-        self.program = program
         self.globals: dict[str, Any] = {
-            "FS": " ",
-            "OFS": " ",
-            "ORS": "\n",
-            "RS": "\n",
-            "NF": 0.0,
-            "NR": 0.0,
-            "FNR": 0.0,
-            "SUBSEP": "\x1c",
-            "CONVFMT": "%.6g",
-            "OFMT": "%.6g",
-            "RSTART": 0.0,
+            **DEFAULTS,
+            **dict.fromkeys(("NF", "NR", "FNR", "RSTART"), 0.0),
             "RLENGTH": -1.0,
             "FILENAME": "",
             "ENVIRON": {name: given(text) for name, text in process.env.items()},
         }
-        self.locals: list[dict[str, Any]] = []
         self.fields: list[Value] = [""]
         self.elements = 0
 
-    # values
-
     def text(self, value: Value, *, output: bool = False) -> str:
+        """Return a value as text, as ``print`` writes it where it is for output."""
         if isinstance(value, str):
             return value
-        if value is None:
-            return ""
-        return shown(value, str(self.globals["OFMT" if output else "CONVFMT"]))
+        return "" if value is None else shown(value, str(self.globals["OFMT" if output else "CONVFMT"]))
 
     def truth(self, value: Value) -> bool:
-        if isinstance(value, StrNum):
-            return number(value) != 0
-        return value != 0.0 if isinstance(value, float) else bool(value)
+        """Tell whether a value counts as true."""
+        return number(value) != 0 if isinstance(value, StrNum | float) else bool(value)
 
     def get(self, name: str) -> Any:
-        if self.locals and name in self.locals[-1]:
-            return self.locals[-1][name]
-        if name == "NF":
-            return float(len(self.fields) - 1)
-        return self.globals.get(name)
+        """Return the value of a variable."""
+        return float(len(self.fields) - 1) if name == "NF" else self.globals.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        if self.locals and name in self.locals[-1]:
-            self.locals[-1][name] = value
-        elif name == "NF":
+        """Give a variable a value; NF changes the record."""
+        if name == "NF":
             self._resize(int(number(value)))
         else:
             self.globals[name] = value
 
     def array(self, name: str) -> dict[str, Value]:
-        scope = self.locals[-1] if self.locals and name in self.locals[-1] else self.globals
-        found = scope.get(name)
-        if found is None:
-            found = scope[name] = {}
+        """Return an array, made by its first use."""
+        found = self.globals.setdefault(name, {})
         if not isinstance(found, dict):
             raise AwkError(f"can't use scalar {name} as array")
         return found
@@ -79,16 +59,15 @@ class State:
         self.fields = [given(line), *self.split(line, str(self.globals["FS"]))]
 
     def split(self, line: str, separator: str) -> list[Value]:
+        """Return the pieces of a text."""
         if separator == " ":
             pieces = line.split()
         elif not line:
             pieces = []
-        elif len(separator) == 1 and separator != " " and separator not in "\\|.*+?^$([{":
+        elif len(separator) == 1 and separator not in "\\|.*+?^$([{":
             pieces = line.split(separator)
-        elif separator == "":
-            pieces = list(line)
         else:
-            pieces = self._split_regex(line, separator)
+            pieces = self._split_regex(line, separator) if separator else list(line)
         if len(pieces) > MOST_FIELDS:
             raise AwkError("too many fields")
         return [given(piece) for piece in pieces]
@@ -96,10 +75,7 @@ class State:
     def _split_regex(self, line: str, separator: str) -> list[str]:
         compiled = self.regex("\\" + separator if len(separator) == 1 and separator != "\\" else separator)
         pieces, at, start = [], 0, 0
-        while at <= len(line):
-            match = regexes.search(compiled, line, at)
-            if not match:
-                break
+        while at <= len(line) and (match := regexes.search(compiled, line, at)):
             if match.end() == match.start():
                 at += 1
                 continue
@@ -108,6 +84,7 @@ class State:
         return [*pieces, line[start:]]
 
     def regex(self, source: str) -> Any:
+        """Return a regular expression, compiled."""
         try:
             return regexes.compile_posix(source, extended=True)
         except regexes.RegexError as error:
@@ -124,6 +101,7 @@ class State:
         self.fields[0] = str(self.globals["OFS"]).join(self.text(field) for field in self.fields[1:])
 
     def set_field(self, index: int, value: Value) -> None:
+        """Change a field, and with it the record."""
         if not 0 <= index <= MOST_FIELDS:
             raise AwkError("access to negative field" if index < 0 else "too many fields")
         if index == 0:
