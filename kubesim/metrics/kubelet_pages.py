@@ -5,13 +5,16 @@ The formats are those that metrics-server and Prometheus read from a kubelet 1.3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 import orjson
 
+from kubesim import data
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.kubelet.consumption import Process
@@ -28,16 +31,9 @@ from kubesim.times import stamp
 RSS = 0.92
 """The share of a working set that is resident."""
 VERSION = {"git_version": "v1.34.4", "major": "1", "minor": "34", "platform": "linux/amd64"}
-TEXTS = {
-    "container_cpu_usage_seconds_total": "Cumulative cpu time consumed by the container in core-seconds",
-    "container_memory_working_set_bytes": "Current working set of the container in bytes",
-    "container_start_time_seconds": "Start time of the container since unix epoch in seconds",
-    "node_cpu_usage_seconds_total": "Cumulative cpu time consumed by the node in core-seconds",
-    "node_memory_working_set_bytes": "Current working set of the node in bytes",
-    "pod_cpu_usage_seconds_total": "Cumulative cpu time consumed by the pod in core-seconds",
-    "pod_memory_working_set_bytes": "Current working set of the pod in bytes",
-    "resource_scrape_error": "1 if there was an error while getting container metrics, 0 otherwise",
-}
+Line = tuple[str, dict[str, str], float]
+"""(metric, labels, value)"""
+_HELP = Path(__file__).with_suffix(".yaml")
 
 
 class Told(Protocol):
@@ -79,9 +75,8 @@ class PodUse:
 
 def resource_page(kubelet: Told, now: float) -> bytes:
     """Return /metrics/resource."""
-    node, pods = _measured(kubelet, now)
-    lines = [*_resources(node, pods), ("resource_scrape_error", {}, 0.0)]
-    return render(Exposed(_family(name), labels, value) for name, labels, value in sorted(lines, key=_name)).encode()
+    node, pods = measured(kubelet, now)
+    return _page(sorted([*_resources(node, pods), ("resource_scrape_error", {}, 0.0)], key=lambda line: line[0]))
 
 
 def own_page(kubelet: Told, now: float) -> bytes:
@@ -89,14 +84,7 @@ def own_page(kubelet: Told, now: float) -> bytes:
     running = [process for process in kubelet.processes() if process.elapsed(now) is not None]
     pods = {process.pod["metadata"]["uid"] for process in running}
     ended = sum(1 for process in kubelet.processes() if process.ended is not None)
-    families = {
-        "kubelet_node_name": "[ALPHA] The node's name. The count is always 1.",
-        "kubelet_running_containers": "[ALPHA] Number of containers currently running",
-        "kubelet_running_pods": "[ALPHA] Number of pods that have a running pod sandbox",
-        "kubernetes_build_info": "[ALPHA] A metric with a constant '1' value labeled by the version of Kubernetes.",
-        "process_start_time_seconds": "[ALPHA] Start time of the process since unix epoch in seconds.",
-    }
-    values: list[tuple[str, dict[str, str], float]] = [
+    values: list[Line] = [
         ("kubelet_node_name", {"node": kubelet.node}, 1),
         ("kubelet_running_containers", {"container_state": "exited"}, ended),
         ("kubelet_running_containers", {"container_state": "running"}, len(running)),
@@ -104,14 +92,12 @@ def own_page(kubelet: Told, now: float) -> bytes:
         ("kubernetes_build_info", VERSION, 1),
         ("process_start_time_seconds", {}, kubelet.started),
     ]
-    return render(
-        Exposed(Family(name, "gauge", families[name]), labels, value) for name, labels, value in values
-    ).encode()
+    return _page(values)
 
 
 def summary(kubelet: Told, now: float) -> bytes:
     """Return /stats/summary."""
-    node, pods = _measured(kubelet, now)
+    node, pods = measured(kubelet, now)
     capacity = float(parse(kubelet.capacity.get("memory", "0")))
     own = {"nodeName": kubelet.node, "startTime": _stamp(kubelet.started), **_stats(node, now, capacity)}
     told = [_pod_stats(found, now) for found in pods]
@@ -122,8 +108,8 @@ def summary(kubelet: Told, now: float) -> bytes:
     return orjson.dumps({"node": own, "pods": told}, option=orjson.OPT_INDENT_2)
 
 
-def _measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
-    """Return what a node and its pods use."""
+def measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
+    """Return what a node and its pods use now."""
     node = Used(SYSTEM_CPU, kubelet.ledger.now(now).busy_s, float(kubelet.ledger.own))
     pods: dict[str, PodUse] = {}
     for process in kubelet.processes():
@@ -139,7 +125,7 @@ def _measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
     return node, [*pods.values()]
 
 
-def _resources(node: Used, pods: list[PodUse]) -> Iterator[tuple[str, dict[str, str], float]]:
+def _resources(node: Used, pods: list[PodUse]) -> Iterator[Line]:
     yield "node_cpu_usage_seconds_total", {}, node.core_seconds
     yield "node_memory_working_set_bytes", {}, node.memory
     for found in pods:
@@ -154,12 +140,13 @@ def _resources(node: Used, pods: list[PodUse]) -> Iterator[tuple[str, dict[str, 
             yield "container_start_time_seconds", labels, process.started
 
 
+def _page(lines: Iterable[Line]) -> bytes:
+    return render(Exposed(_family(name), labels, value) for name, labels, value in lines).encode()
+
+
+@cache
 def _family(name: str) -> Family:
-    return Family(name, "counter" if name.endswith("_total") else "gauge", f"[STABLE] {TEXTS[name]}")
-
-
-def _name(line: tuple[str, dict[str, str], float]) -> str:
-    return line[0]
+    return Family(name, "counter" if name.endswith("_total") else "gauge", data.read(_HELP)[name])
 
 
 def _pod_stats(found: PodUse, now: float) -> Obj:

@@ -1,13 +1,19 @@
-"""metrics-server: what nodes and pods use now, as the group metrics.k8s.io."""
+"""metrics-server: what nodes and pods use now, as the group metrics.k8s.io.
+
+The kubelets of other processes are asked for /stats/summary, as a metrics-server of old asked them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
+from aiohttp import ClientError
 
 from kubesim.api.quantity import write
 from kubesim.api.selectors import parse_labels
@@ -15,13 +21,10 @@ from kubesim.api.status import not_found
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.endpoint import port_of
-from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
-from kubesim.kubelet.vitals import Ledger
-from kubesim.metrics.abroad import Usage, summaries, used
-from kubesim.metrics.abroad import pods as pods_of
-from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
+from kubesim.metrics.kubelet_pages import PodUse, Told, measured
+from kubesim.network.fabric import Fabric, HttpServer, Request, Response
+from kubesim.outside import Call, DialError, Outside, kubelet_of, whole
 from kubesim.schema.registry import Kind
 from kubesim.shell.errors import NetworkError
 from kubesim.times import stamp
@@ -35,6 +38,12 @@ KINDS = {
     "pods": Kind(GROUP, VERSION, "PodMetrics", "pods"),
 }
 JSON = {"Content-Type": "application/json"}
+KUBELET_SECONDS = 10.0
+MAX_SUMMARY = 16 * 1024 * 1024
+Usage = tuple[float, float]
+"""Cores and bytes."""
+PodUsage = tuple[Obj, list[tuple[str, Usage]]]
+"""A pod, and what its containers use by name."""
 
 
 class MetricsServer(HttpServer):
@@ -80,84 +89,60 @@ class MetricsServer(HttpServer):
         now, chosen = self._clock.now(), parse_labels(selector)
         everyone = (await self._client.list("nodes")).items
         nodes = [node for node in everyone if chosen.matches(node["metadata"].get("labels") or {})]
-        abroad = await self._abroad(nodes)
-        figures = [self._node(node, now) or used(abroad.get(_name(node), {}).get("node")) for node in nodes]
         return [
             _metrics("NodeMetrics", node, now) | {"usage": _usage(*usage)}
-            for node, usage in zip(nodes, figures, strict=True)
+            async for node, usage, _ in self._measured(nodes, now)
             if usage is not None
         ]
 
-    def _node(self, node: Obj, now: datetime) -> Usage | None:
-        """Return what a node of this process uses."""
-        running = self._processes(node)
-        if running is None:
-            return None
-        figures = [_used(process, now) for process in running]
-        return SYSTEM_CPU + sum(cpu for cpu, _ in figures), self._own_memory(node) + sum(size for _, size in figures)
-
-    def _own_memory(self, node: Obj) -> float:
-        """Return the bytes that a node uses beside its pods, as its kubelet tells."""
-        ledger = getattr(self._kubelet(node), "ledger", None)
-        return float(ledger.own) if isinstance(ledger, Ledger) else float(SYSTEM_MEMORY_MIB * MIB)
-
     async def _pods(self, namespace: str, selector: str) -> list[Obj]:
         now, chosen = self._clock.now(), parse_labels(selector)
-        pods: dict[str, Obj] = {}
         nodes = (await self._client.list("nodes")).items
-        async for pod, containers in self._pods_abroad(nodes, namespace):
-            if chosen.matches(pod["metadata"].get("labels") or {}):
-                told = [{"name": name, "usage": _usage(*usage)} for name, usage in containers]
-                pods[pod["metadata"]["uid"]] = _metrics("PodMetrics", pod, now) | {"containers": told}
-        for node in nodes:
-            for process in self._processes(node) or ():
-                meta = process.pod["metadata"]
-                wanted = namespace in ("", meta["namespace"]) and chosen.matches(meta.get("labels") or {})
-                if wanted and process.elapsed(now.timestamp()) is not None:
-                    entry = pods.setdefault(
-                        meta["uid"], _metrics("PodMetrics", process.pod, now) | {"containers": []}
-                    )
-                    entry["containers"].append({"name": process.container, "usage": _usage(*_used(process, now))})
-        return [*pods.values()]
+        found = [each async for _, _, pods in self._measured(nodes, now, namespace) for each in pods]
+        return [
+            _metrics("PodMetrics", pod, now)
+            | {"containers": [{"name": name, "usage": _usage(*usage)} for name, usage in containers]}
+            for pod, containers in found
+            if namespace in ("", pod["metadata"]["namespace"]) and chosen.matches(pod["metadata"].get("labels") or {})
+        ]
 
-    async def _abroad(self, nodes: list[Obj]) -> dict[str, Obj]:
-        """Return what the kubelets of other processes tell, by node."""
-        return await summaries(self._fabric.outside, [node for node in nodes if self._kubelet(node) is None])
+    async def _measured(
+        self, nodes: list[Obj], now: datetime, namespace: str | None = None
+    ) -> AsyncIterator[tuple[Obj, Usage | None, list[PodUsage]]]:
+        """Yield what nodes and their pods use: of those of this process, and of those that answer elsewhere.
 
-    async def _pods_abroad(
-        self, nodes: list[Obj], namespace: str
-    ) -> AsyncIterator[tuple[Obj, list[tuple[str, Usage]]]]:
-        """Yield the pods of which other processes tell, with what their containers use; each node of its own only."""
-        abroad = await self._abroad(nodes)
-        everyone = (await self._client.list("pods", namespace)).items if abroad else []
+        Of these pods are told where a namespace is asked for, each node of its own only.
+        """
+        kubelets = [self._kubelet(node) for node in nodes]
+        others = [node for node, kubelet in zip(nodes, kubelets, strict=True) if kubelet is None]
+        abroad = await summaries(self._fabric.outside, others)
+        asked = abroad and namespace is not None
+        everyone = (await self._client.list("pods", namespace or "")).items if asked else []
         known = {(pod["spec"].get("nodeName"), pod["metadata"]["namespace"], _name(pod)): pod for pod in everyone}
-        for node, told in abroad.items():
-            for place, name, containers in pods_of(told):
-                if (pod := known.get((node, place, name))) is not None and containers:
-                    yield pod, containers
+        for node, kubelet in zip(nodes, kubelets, strict=True):
+            if kubelet is not None:
+                node_use, pods = measured(kubelet, now.timestamp())
+                yield node, (node_use.cores, node_use.memory), [_used(found) for found in pods]
+            elif told := abroad.get(_name(node)):
+                theirs = [(known.get((_name(node), place, name)), usage) for place, name, usage in pods_of(told)]
+                yield node, used(told.get("node")), [(pod, usage) for pod, usage in theirs if pod and usage]
 
-    def _processes(self, node: Obj) -> list[Process] | None:
-        """Return what a node's kubelet tells; None where it does not answer."""
-        told = getattr(self._kubelet(node), "processes", None)
-        return [*told()] if told is not None else None
-
-    def _kubelet(self, node: Obj) -> Server | None:
-        """Return what answers on a node's kubelet's port; None where nothing does."""
+    def _kubelet(self, node: Obj) -> Told | None:
+        """Return the kubelet of a node of this process; None where none answers."""
         addresses = {item["type"]: item["address"] for item in node.get("status", {}).get("addresses") or ()}
         try:
-            return self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
+            found: Any = self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
         except NetworkError:
             return None
+        return found if hasattr(found, "processes") else None
 
 
 def _name(obj: Obj) -> str:
     return str(obj["metadata"]["name"])
 
 
-def _used(process: Process, now: datetime) -> tuple[float, float]:
-    """Return cores and bytes."""
-    elapsed = process.elapsed(now.timestamp())
-    return (0.0, 0.0) if elapsed is None else (process.usage.cpu(elapsed), process.usage.memory(elapsed))
+def _used(found: PodUse) -> PodUsage:
+    return found.pod, [(process.container, (use.cores, use.memory)) for process, use in found.containers]
 
 
 def _usage(cpu: float, memory: float) -> dict[str, str]:
@@ -186,10 +171,58 @@ def _told(resource: str, found: list[Obj], name: list[str]) -> Obj | None:
 
 
 def _resources() -> Obj:
-    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION, "resources": [*_entries()]}
+    served = [{"name": kind.plural, "namespaced": kind.namespaced, "kind": kind.kind} for kind in KINDS.values()]
+    resources = [{"singularName": "", "verbs": ["get", "list"], **entry} for entry in served]
+    return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION, "resources": resources}
 
 
-def _entries() -> Iterator[Obj]:
-    for kind in KINDS.values():
-        entry = {"name": kind.plural, "singularName": "", "namespaced": kind.namespaced, "kind": kind.kind}
-        yield {**entry, "verbs": ["get", "list"]}
+# --- what the kubelets of other processes tell of their nodes -------------------------------------------------------
+
+
+async def summaries(outside: Outside, nodes: Sequence[Obj]) -> dict[str, Obj]:
+    """Return the summaries of those nodes whose kubelets answer, by name."""
+    if not outside.there:
+        return {}
+    told = await asyncio.gather(*(_summary(outside, node) for node in nodes))
+    return {node["metadata"]["name"]: found for node, found in zip(nodes, told, strict=True) if found}
+
+
+async def _summary(outside: Outside, node: Obj) -> Obj:
+    """Return what a kubelet tells; nothing where there is none."""
+    try:
+        async with (
+            asyncio.timeout(KUBELET_SECONDS),
+            outside.asked(kubelet_of(node), Call("GET", "/stats/summary")) as answer,
+        ):
+            body = await whole(answer, MAX_SUMMARY) if answer.status == 200 else b""
+        found = orjson.loads(body)
+    except (ApiError, ClientError, DialError, TimeoutError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def used(stats: object) -> Usage | None:
+    """Return what a part of a summary says of use; None where it says nothing."""
+    cpu, memory = _figure(stats, "cpu", "usageNanoCores"), _figure(stats, "memory", "workingSetBytes")
+    return (cpu / 1e9, memory) if cpu is not None and memory is not None else None
+
+
+def pods_of(summary: Obj) -> Iterator[tuple[str, str, list[tuple[str, Usage]]]]:
+    """Yield namespace and name of every pod of a summary, with what its containers use."""
+    for found in _listed(summary, "pods"):
+        told = [(str(entry.get("name")), used(entry)) for entry in _listed(found, "containers")]
+        reference = found.get("podRef")
+        if isinstance(reference, dict):
+            known = [(name, usage) for name, usage in told if usage is not None]
+            yield str(reference.get("namespace")), str(reference.get("name")), known
+
+
+def _listed(found: Obj, name: str) -> list[Obj]:
+    listed = found.get(name)
+    return [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+
+
+def _figure(stats: object, part: str, name: str) -> float | None:
+    found = stats.get(part) if isinstance(stats, dict) else None
+    value = found.get(name) if isinstance(found, dict) else None
+    return float(value) if isinstance(value, int | float) else None

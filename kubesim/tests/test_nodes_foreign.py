@@ -16,7 +16,7 @@ from aiohttp import ClientError, ClientPayloadError
 from kubesim.clock import settle
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.commandline import _networks
-from kubesim.metrics import abroad
+from kubesim.metrics import metrics_server
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.network.fabric import Request
 from kubesim.pki import CertificateAuthority
@@ -309,9 +309,9 @@ async def test_top_shows_the_nodes_and_pods_of_other_processes(live, admin):
 
 def test_what_is_no_summary_of_a_kubelets_is_passed_over():
     for hostile in ({}, {"pods": 7}, {"pods": [1, {"podRef": 2}, {"podRef": {}, "containers": [{"cpu": "x"}]}]}):
-        assert [containers for _, _, containers in abroad.pods(hostile)] in ([], [[]])
+        assert [containers for _, _, containers in metrics_server.pods_of(hostile)] in ([], [[]])
     for stats in (None, [], {"cpu": 1, "memory": {}}, {"cpu": {"usageNanoCores": "1"}, "memory": {}}):
-        assert abroad.used(stats) is None
+        assert metrics_server.used(stats) is None
 
 
 OK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
