@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kubesim.admission import namespaces
 from kubesim.admission.podsecurity_checks import Violation, violations
+from kubesim.admission.prepare import TEMPLATES
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.status import FieldError, invalid_value
@@ -24,15 +25,6 @@ MODES: tuple[Mode, ...] = ("enforce", "audit", "warn")
 LEVELS = ("privileged", "baseline", "restricted")
 VERSION = re.compile(r"v1\.(\d{1,4})")
 NEWEST = 10_000
-TEMPLATES = {
-    **dict.fromkeys(
-        ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "jobs.batch",
-         "replicationcontrollers"),
-        ("spec", "template"),
-    ),
-    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
-    "podtemplates": ("template",),
-}  # fmt: skip
 
 
 def check(ops: Operations, kind: Kind, old: Obj | None, new: Obj, subresource: str, options: Options) -> None:

@@ -25,13 +25,13 @@ GATED = {
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
 }
+WORKLOADS = ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps")
 TEMPLATES = {
-    **dict.fromkeys(("deployments.apps", "replicasets.apps", "statefulsets.apps"), "spec.template.metadata"),
-    **dict.fromkeys(("daemonsets.apps", "jobs.batch", "replicationcontrollers"), "spec.template.metadata"),
-    "cronjobs.batch": "spec.jobTemplate.spec.template.metadata",
-    "podtemplates": "template.metadata",
+    **dict.fromkeys((*WORKLOADS, "jobs.batch", "replicationcontrollers"), ("spec", "template")),
+    "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
+    "podtemplates": ("template",),
 }
-"""Where the metadata of a kind's pods lies."""
+"""Where the templates of a kind's pods lie."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 QOS_RESOURCES = ("cpu", "memory")
@@ -67,7 +67,7 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
 def settle(kind: Kind, new: Obj) -> None:
     """Make of a good object what it becomes when it is read again: no labels are left out, a job has its pods'."""
     path = TEMPLATES.get(kind.resource)
-    metadata = (dig(new, path) or {}) if path else {}
+    metadata = (dig(new, (*path, "metadata")) or {}) if path else {}
     if metadata.get("labels") == {}:
         del metadata["labels"]
     if kind.resource == "jobs.batch":

@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from kubesim import data
-from kubesim.admission.podsecurity import TEMPLATES
+from kubesim.admission.prepare import TEMPLATES
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Protocol
 
 import orjson
 
@@ -18,12 +17,11 @@ from kubesim import data
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.kubelet.consumption import Process
+from kubesim.kubelet.endpoint import KubeletEndpoint
 from kubesim.kubelet.eviction import Pressure
 from kubesim.kubelet.footprint import ContainerUse, measure
 from kubesim.kubelet.layers import Space
 from kubesim.kubelet.usage import SYSTEM_CPU
-from kubesim.kubelet.vitals import Ledger
-from kubesim.kubelet.watch import Watch
 from kubesim.metrics.exposition import Exposed, Family, render
 from kubesim.shell.share import Disk
 from kubesim.times import stamp
@@ -34,19 +32,6 @@ VERSION = {"git_version": "v1.34.4", "major": "1", "minor": "34", "platform": "l
 Line = tuple[str, dict[str, str], float]
 """(metric, labels, value)"""
 _HELP = Path(__file__).with_suffix(".yaml")
-
-
-class Told(Protocol):
-    """A kubelet, as its pages see it."""
-
-    node: str
-    started: float
-    capacity: dict[str, str]
-    ledger: Ledger
-    watch: Watch | None
-
-    def processes(self) -> Iterator[Process]:
-        """Return what runs, and what has run lately."""
 
 
 @dataclass
@@ -73,13 +58,13 @@ class PodUse:
     containers: list[tuple[Process, Used]] = field(default_factory=list)
 
 
-def resource_page(kubelet: Told, now: float) -> bytes:
+def resource_page(kubelet: KubeletEndpoint, now: float) -> bytes:
     """Return /metrics/resource."""
     node, pods = measured(kubelet, now)
     return _page(sorted([*_resources(node, pods), ("resource_scrape_error", {}, 0.0)], key=lambda line: line[0]))
 
 
-def own_page(kubelet: Told, now: float) -> bytes:
+def own_page(kubelet: KubeletEndpoint, now: float) -> bytes:
     """Return /metrics: what the kubelet says of itself."""
     running = [process for process in kubelet.processes() if process.elapsed(now) is not None]
     pods = {process.pod["metadata"]["uid"] for process in running}
@@ -95,7 +80,7 @@ def own_page(kubelet: Told, now: float) -> bytes:
     return _page(values)
 
 
-def summary(kubelet: Told, now: float) -> bytes:
+def summary(kubelet: KubeletEndpoint, now: float) -> bytes:
     """Return /stats/summary."""
     node, pods = measured(kubelet, now)
     capacity = float(parse(kubelet.capacity.get("memory", "0")))
@@ -108,7 +93,7 @@ def summary(kubelet: Told, now: float) -> bytes:
     return orjson.dumps({"node": own, "pods": told}, option=orjson.OPT_INDENT_2)
 
 
-def measured(kubelet: Told, now: float) -> tuple[Used, list[PodUse]]:
+def measured(kubelet: KubeletEndpoint, now: float) -> tuple[Used, list[PodUse]]:
     """Return what a node and its pods use now."""
     node = Used(SYSTEM_CPU, kubelet.ledger.now(now).busy_s, float(kubelet.ledger.own))
     pods: dict[str, PodUse] = {}

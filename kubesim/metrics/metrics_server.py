@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from fractions import Fraction
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -21,8 +20,8 @@ from kubesim.api.status import not_found
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet.endpoint import port_of
-from kubesim.metrics.kubelet_pages import PodUse, Told, measured
+from kubesim.kubelet.endpoint import KubeletEndpoint, port_of
+from kubesim.metrics.kubelet_pages import PodUse, measured
 from kubesim.network.fabric import Fabric, HttpServer, Request, Response
 from kubesim.outside import Call, DialError, Outside, kubelet_of, whole
 from kubesim.schema.registry import Kind
@@ -127,14 +126,14 @@ class MetricsServer(HttpServer):
                 theirs = [(known.get((_name(node), place, name)), usage) for place, name, usage in pods_of(told)]
                 yield node, used(told.get("node")), [(pod, usage) for pod, usage in theirs if pod and usage]
 
-    def _kubelet(self, node: Obj) -> Told | None:
+    def _kubelet(self, node: Obj) -> KubeletEndpoint | None:
         """Return the kubelet of a node of this process; None where none answers."""
         addresses = {item["type"]: item["address"] for item in node.get("status", {}).get("addresses") or ()}
         try:
-            found: Any = self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
+            found = self._fabric.find(addresses.get("InternalIP", ""), port_of(node))
         except NetworkError:
             return None
-        return found if hasattr(found, "processes") else None
+        return found if isinstance(found, KubeletEndpoint) else None
 
 
 def _name(obj: Obj) -> str:

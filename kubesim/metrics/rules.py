@@ -13,7 +13,8 @@ import yaml
 
 from kubesim import data
 from kubesim.metrics.promql import engine
-from kubesim.metrics.promql.values import NAME, Labels, QueryError, Sample, Source, number
+from kubesim.metrics.promql.values import NAME, Labels, QueryError, Sample, number
+from kubesim.metrics.scrape import Database
 
 INTERVAL_S = 60.0
 _PLACE = re.compile(r"\{\{\s*(?:\$labels\.(\w+)|\$(value)|(?:\$value)\s*\|\s*(?:humanize|printf [^}]*))\s*\}\}")
@@ -52,7 +53,7 @@ class Rules:
 
     groups: tuple[Group, ...] = ()
 
-    def described(self, source: Source, now: float) -> list[dict[str, Any]]:
+    def described(self, source: Database, now: float) -> list[dict[str, Any]]:
         """Return the groups as ``/api/v1/rules`` shows them."""
         return [
             {
@@ -67,7 +68,7 @@ class Rules:
             for group in self.groups
         ]
 
-    def alerts(self, source: Source, now: float) -> list[dict[str, Any]]:
+    def alerts(self, source: Database, now: float) -> list[dict[str, Any]]:
         """Return the pending and firing alerts as ``/api/v1/alerts`` shows them."""
         pairs = [(group, rule) for group in self.groups for rule in group.rules if rule.alerting]
         return [alert for group, rule in pairs for alert in _alerts(rule, group, source, now)]
@@ -110,7 +111,7 @@ def _seconds(text: object) -> float:
     return float(sum(int(count) * _UNITS[unit] for count, unit in parts))
 
 
-def _described(rule: Rule, group: Group, source: Source, now: float) -> dict[str, Any]:
+def _described(rule: Rule, group: Group, source: Database, now: float) -> dict[str, Any]:
     found: dict[str, Any] = {
         "name": rule.name,
         "query": rule.expr,
@@ -133,7 +134,7 @@ def _described(rule: Rule, group: Group, source: Source, now: float) -> dict[str
     return found | more
 
 
-def _alerts(rule: Rule, group: Group, source: Source, now: float) -> list[dict[str, Any]]:
+def _alerts(rule: Rule, group: Group, source: Database, now: float) -> list[dict[str, Any]]:
     """Return the alerts of a rule: how long each has held is found by evaluating it at its earlier turns."""
     vector = engine.instant(source, rule.expr, now)
     if isinstance(vector, (float, str)):
@@ -141,7 +142,7 @@ def _alerts(rule: Rule, group: Group, source: Source, now: float) -> list[dict[s
     return [_alert(rule, group, source, sample, now) for sample in vector if isinstance(sample, Sample)]
 
 
-def _alert(rule: Rule, group: Group, source: Source, sample: Sample, now: float) -> dict[str, Any]:
+def _alert(rule: Rule, group: Group, source: Database, sample: Sample, now: float) -> dict[str, Any]:
     since = _since(rule, group, source, sample.labels, now)
     labels = {name: value for name, value in sample.labels.items() if name != NAME}
     named = {**labels, **rule.labels, "alertname": rule.name}
@@ -154,7 +155,7 @@ def _alert(rule: Rule, group: Group, source: Source, sample: Sample, now: float)
     }
 
 
-def _since(rule: Rule, group: Group, source: Source, labels: Labels, now: float) -> float:
+def _since(rule: Rule, group: Group, source: Database, labels: Labels, now: float) -> float:
     """Return since when an alert holds, looked back as far as its ``for`` needs and an hour more."""
     since, at = now, now
     while at > now - rule.for_s - 3600:

@@ -11,17 +11,13 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.informer import Informer
 
-KEPT = frozenset(
-    {
-        "services",
-        "endpoints",
-        "namespaces",
-        "nodes",
-        "pods",
-        "endpointslices.discovery.k8s.io",
-        "networkpolicies.networking.k8s.io",
-    }
+SHARED = frozenset({"pods", "nodes"})
+"""A kubelet reads its own of these, by a field selector; the network reads them all."""
+FOLLOWED = frozenset(
+    ("services", "endpoints", "namespaces", "endpointslices.discovery.k8s.io", "networkpolicies.networking.k8s.io")
 )
+NETWORK = FOLLOWED | {"ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io"}
+KEPT = FOLLOWED | SHARED
 
 
 class Mirror:
@@ -77,21 +73,6 @@ class Mirror:
                 await informer.start()
                 self._informers[resource] = informer
         return self._informers[resource]
-
-
-NETWORK = frozenset(
-    {
-        "services",
-        "endpoints",
-        "namespaces",
-        "endpointslices.discovery.k8s.io",
-        "networkpolicies.networking.k8s.io",
-        "ingresses.networking.k8s.io",
-        "ingressclasses.networking.k8s.io",
-    }
-)
-SHARED = ("pods", "nodes")
-"""A kubelet reads its own of these, by a field selector; the network reads them all."""
 
 
 class SplitClient(Client):

@@ -7,12 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import LabelSelector
 from kubesim.errors import Obj
 from kubesim.scheduler.terms import Term, pod_terms
+
+if TYPE_CHECKING:
+    from kubesim.scheduler.relations import Watched
+    from kubesim.scheduler.volumes import Volumes
 
 ENDED = ("Succeeded", "Failed")
 MISSING = {"cpu": 100, "memory": 200 * 1024**2}
@@ -118,42 +122,10 @@ class NodeState:
             self.ports -= Counter(pod.ports)
 
 
-class Reach(Protocol):
-    """What the filters ask of volumes."""
-
-    def hindrance(self, pod: Obj) -> str:
-        """Return why a pod's volumes let it be on no node at all."""
-
-    def refusals(self, pod: Obj, node: NodeState) -> tuple[str, ...]:
-        """Return why a pod's volumes keep it from a node."""
-
-    def out_of_zone(self, pod: Obj, node: NodeState) -> bool:
-        """Tell whether a node is in another zone than a pod's volumes."""
-
-    def too_many(self, pod: PodInfo, node: NodeState) -> bool:
-        """Tell whether a node would have more volumes of a driver with a pod than the driver can attach."""
-
-    def exclusive(self, pod: Obj) -> set[str]:
-        """Return a pod's claims that only one pod may use."""
-
-
-class Relations(Protocol):
-    """What the filters and scores ask of namespaces, services, owners and budgets."""
-
-    def namespace_labels(self, name: str) -> dict[str, str]:
-        """Return the labels of a namespace."""
-
-    def siblings(self, pod: Obj) -> LabelSelector | None:
-        """Return what selects the pods of the same services and owner, if anything does."""
-
-    def budgets(self) -> list[Obj]:
-        """Return all PodDisruptionBudgets."""
-
-
 class Cluster:
     """The nodes and pods of one cluster, kept up to date by ``set_node`` and ``set_pod``."""
 
-    def __init__(self, volumes: Reach, relations: Relations) -> None:
+    def __init__(self, volumes: Volumes, relations: Watched) -> None:
         self.volumes = volumes
         self.relations = relations
         self.nodes: dict[str, NodeState] = {}

@@ -22,11 +22,11 @@ from kubesim.metrics.promql.values import (
     Matrix,
     QueryError,
     Sample,
-    Source,
     Value,
     Vector,
     Window,
 )
+from kubesim.metrics.scrape import Database
 
 LOOKBACK_S = 300.0
 SUBQUERY_STEP_S = 60.0
@@ -53,12 +53,12 @@ def parse(query: str) -> Any:
         raise QueryError("bad_data", f'invalid parameter "query": 1:1: parse error: {error}') from error
 
 
-def instant(source: Source, query: str, at: float) -> Value:
+def instant(source: Database, query: str, at: float) -> Value:
     """Return the value of a query at a moment. Raises QueryError."""
     return _Evaluation(source).value(parse(query), at, 0)
 
 
-def ranged(source: Source, query: str, start: float, end: float, step: float) -> Matrix:
+def ranged(source: Database, query: str, start: float, end: float, step: float) -> Matrix:
     """Return the value at every step of a range, as series. Raises QueryError."""
     if step <= 0:
         raise QueryError("bad_data", 'invalid parameter "step": zero or negative query resolution step widths are not accepted. Try a positive integer')  # fmt: skip  # noqa: E501
@@ -98,7 +98,7 @@ def _as_vector(value: Value) -> Vector:
 class _Evaluation:
     """One query: what it has loaded so far is bounded."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Database) -> None:
         self._source = source
         self._loaded = 0
 

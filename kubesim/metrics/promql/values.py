@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import re2
 
@@ -60,27 +60,6 @@ class Match:
     name: str
     op: str
     value: str
-
-
-class Series(Protocol):
-    """What a source stores under one set of labels."""
-
-    @property
-    def labels(self) -> Labels:
-        """Its labels, the metric's name among them."""
-
-    def last(self, at: float, lookback: float) -> Point | None:
-        """Return the newest sample in (at - lookback, at], None where there is none or it went stale."""
-
-    def points(self, after: float, until: float) -> Sequence[Point]:
-        """Return the samples in (after, until], oldest first."""
-
-
-class Source(Protocol):
-    """What queries are answered from."""
-
-    def select(self, matches: Sequence[Match], start: float, end: float) -> Iterable[Series]:
-        """Return the series that match and may have samples between ``start`` and ``end``."""
 
 
 Vector = list[Sample]
