@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from kubesim.shell.quoting import backslashed, byte, character
+from kubesim.shell.quoting import ESCAPE, backslashed, unescaped
 
 WIDEST = 65_536
+MOST_DIGITS = 512
 _DIRECTIVE = re.compile(r"%([-+ #0']*)(\*|\d+)?(?:\.(\*|-?\d*))?(?:hh|h|ll|l|j|z|t|L)?([a-zA-Z%]|\([^)]*\)T)?")
-_SIMPLE = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\"}
-_ESCAPE = re.compile(
-    r"\\(?:x([0-9A-Fa-f]{1,2})|0?([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
-)
+_ESCAPE = re.compile(ESCAPE, re.DOTALL)
 
 
 class FormatError(Exception):
@@ -33,23 +31,13 @@ def escapes(text: str, *, echo: bool = False, hexadecimal: bool = True) -> tuple
         if match is None:
             break
         at = match.end()
-        if match[5] == "c":
+        if match["char"] == "c":
             return "".join(out), True
-        if match[2] and echo and text[slash + 1] != "0" or match[1] and not hexadecimal:
+        if match["octal"] and echo and text[slash + 1] != "0" or match["hex"] and not hexadecimal:
             out.append(match[0])
         else:
-            out.append(_escape(match))
+            out.append(unescaped(match))
     return "".join(out) + text[at:], False
-
-
-def _escape(match: re.Match[str]) -> str:
-    if match[1]:
-        return byte(int(match[1], 16))
-    if match[2]:
-        return byte(int(match[2], 8) & 255)
-    if match[3] or match[4]:
-        return character(int(match[3] or match[4], 16))
-    return _SIMPLE.get(match[5], match[0]) if match[5] not in "\"'" else match[5]
 
 
 class Formatter:
@@ -108,34 +96,34 @@ class Formatter:
         return max(-WIDEST, min(number, WIDEST))
 
     def _directive(self, match: re.Match[str]) -> str:
-        flags, kind = match[1], match[4]
-        width = self._size(match[2]) or 0
-        precision = self._size(match[3])
-        if width < 0:
-            flags, width = flags + "-", -width
+        flags, kind = match[1].replace("'", ""), match[4]
+        width, precision = self._size(match[2]) or 0, self._size(match[3])
         if kind[0] == "(":
             return self._time(kind[1:-2])
         word = self._next()
-        if kind == "c":
-            text = (word or "")[:1]
-        elif kind in "sbq":
-            text = self._string(kind, word or "", precision)
+        value: str | float
+        if kind in "csbq":
+            value, kind = self._string(kind, word or ""), "s"
         elif kind in "diouxX":
-            return self._number(kind, word, flags, width, precision)
+            value = self._integer(word)
+            value += 1 << 64 if kind in "ouxX" and value < 0 else 0
         elif kind in "eEfFgG":
-            return self._float(kind, word, flags, width, precision)
+            value, precision = self._float(word), None if precision is None else min(precision, MOST_DIGITS)
         else:
             raise FormatError(match[0])
-        return text.ljust(width) if "-" in flags else text.rjust(width)
+        if width < 0:
+            flags, width = flags + "-", -width
+        if precision is None or precision < 0:
+            return f"%{flags}{width or ''}{kind}" % value
+        flags = flags.replace("0", "") if kind in "diouxX" else flags
+        return f"%{flags}{width or ''}.{precision}{kind}" % value
 
-    def _string(self, kind: str, word: str, precision: int | None) -> str:
+    def _string(self, kind: str, word: str) -> str:
         if kind == "q" and not self.quoting:
             raise FormatError("%q")
-        if kind == "q":
-            return backslashed(word)
         if kind == "b":
             word, self.stopped = escapes(word, echo=False)
-        return word if precision is None or precision < 0 else word[:precision]
+        return backslashed(word) if kind == "q" else word[:1] if kind == "c" else word
 
     def _time(self, form: str) -> str:
         word = self._next()
@@ -157,34 +145,9 @@ class Formatter:
         base = 16 if digits[:2].lower() == "0x" else 8 if octal and set(digits) <= set("01234567") else 10
         return int(digits, base) * (-1 if match[1] == "-" else 1)
 
-    def _number(self, kind: str, word: str | None, flags: str, width: int, precision: int | None) -> str:
-        value = self._integer(word)
-        if kind in "ouxX" and value < 0:
-            value += 1 << 64
-        digits = format(abs(value), {"o": "o", "x": "x", "X": "X"}.get(kind, "d"))
-        if precision is not None and precision >= 0:
-            digits = digits.rjust(precision, "0")
-            flags = flags.replace("0", "")
-        if "#" in flags and value:
-            digits = {"o": "0", "x": "0x", "X": "0X"}.get(kind, "") + digits
-        sign = "-" if value < 0 else "+" if "+" in flags else " " if " " in flags else ""
-        return pad(sign, digits, flags, width)
-
-    def _float(self, kind: str, word: str | None, flags: str, width: int, precision: int | None) -> str:
+    def _float(self, word: str | None) -> float:
         try:
-            value = float(word or 0)
+            return float(word or 0)
         except ValueError:
             self.problems.append(word or "")
-            value = 0.0
-        body = format(abs(value), f".{6 if precision is None or precision < 0 else min(precision, 512)}{kind}")
-        sign = "-" if value < 0 else "+" if "+" in flags else ""
-        return pad(sign, body, flags, width)
-
-
-def pad(sign: str, body: str, flags: str, width: int) -> str:
-    """Bring a number to its width."""
-    if "-" in flags:
-        return (sign + body).ljust(width)
-    if "0" in flags:
-        return sign + body.rjust(width - len(sign), "0")
-    return (sign + body).rjust(width)
+            return 0.0

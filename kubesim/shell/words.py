@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 
 from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, ScriptError, Sub, Text, Word
-from kubesim.shell.quoting import byte, character
+from kubesim.shell.quoting import ansi
 
 META = frozenset(" \t\r\n;&|<>()")
 DEEPEST = 40
@@ -15,27 +15,6 @@ _KEY = re.compile(r"\[[\w ./:-]+\](?=\+?=)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*(\[[^]\n]*\])?\+?=$")
 _OPERATORS = re.compile(r":[-=?+]|//|/[#%]|/|##|#|%%|%|\^\^|\^|,,|,|[-=?+]|:|@(?=[A-Za-z]\})")
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
-_ANSI = re.compile(
-    r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|c(.)|(.))", re.DOTALL
-)
-
-
-def ansi(text: str) -> str:
-    """Return what ``$'text'`` stands for."""
-
-    def one(match: re.Match[str]) -> str:
-        if match[1]:
-            return byte(int(match[1], 16))
-        if match[2] or match[3]:
-            return character(int(match[2] or match[3], 16))
-        if match[4]:
-            return byte(int(match[4], 8) & 255)
-        if match[5]:
-            return chr(ord(match[5]) & 31)
-        return _ESCAPES.get(match[6], match[6] if match[6] in "\\'\"?" else "\\" + match[6])
-
-    return _ANSI.sub(one, text)
 
 
 class WordReader(ABC):

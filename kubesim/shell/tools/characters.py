@@ -7,9 +7,9 @@ import re
 from kubesim.shell.errors import Leave
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.patterns import CLASSES
+from kubesim.shell.quoting import ansi
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.text import process_read
-from kubesim.shell.words import ansi
 
 
 def ranges(spec: str) -> list[tuple[int, int]] | None:
