@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from kubesim import data
 from kubesim.shell.machine import Process
 from kubesim.shell.terminal import Terminal
 
@@ -26,47 +28,11 @@ class Completion:
 Completer = Callable[[str], Awaitable[Completion]]
 """text before the cursor -> its completion."""
 KEYS = {
-    b"\x01": "home",
-    b"\x05": "end",
-    b"\x02": "left",
-    b"\x06": "right",
-    b"\x10": "up",
-    b"\x0e": "down",
-    b"\x0b": "kill_end",
-    b"\x15": "kill_start",
-    b"\x17": "kill_word",
-    b"\x19": "yank",
-    b"\x0c": "clear",
-    b"\x12": "search",
-    b"\x14": "swap",
-    b"\x08": "rub",
-    b"\x7f": "rub",
-    b"\t": "complete",
-    b"\x1b[A": "up",
-    b"\x1b[B": "down",
-    b"\x1b[C": "right",
-    b"\x1b[D": "left",
-    b"\x1b[H": "home",
-    b"\x1b[F": "end",
-    b"\x1b[1~": "home",
-    b"\x1b[4~": "end",
-    b"\x1b[3~": "delete",
-    b"\x1bOA": "up",
-    b"\x1bOB": "down",
-    b"\x1bOC": "right",
-    b"\x1bOD": "left",
-    b"\x1bOH": "home",
-    b"\x1bOF": "end",
-    b"\x1bb": "word_left",
-    b"\x1bf": "word_right",
-    b"\x1bd": "kill_word_right",
-    b"\x1b\x7f": "kill_word_left",
-    b"\x1b[1;5D": "word_left",
-    b"\x1b[1;5C": "word_right",
-    b"\x1b[1;3D": "word_left",
-    b"\x1b[1;3C": "word_right",
-    b"\x1b.": "last_word",
+    key.encode("latin-1"): command
+    for command, keys in data.read(Path(__file__).with_name("keys.yaml")).items()
+    for key in keys
 }
+"""Key -> what it does, and up to where."""
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z]|O(?=[^A-Z])|[^\[O])")
 
 
@@ -165,13 +131,15 @@ class LineEditor:
         await self.process.flush()
 
     async def _press(self, key: bytes) -> None:
-        name = KEYS.get(key, "delete" if key == b"\x04" else "")
-        self.tabs = self.tabs + 1 if name == "complete" else 0
-        if name:
-            await getattr(self, "_key_" + name)()
-            if name not in ("complete", "clear"):
-                await self._draw()
-        elif key[0] >= 0x20 and key[0] != 0x7F:
+        verb, _, where = KEYS.get(key, "").partition(" ")
+        self.tabs = self.tabs + 1 if verb == "complete" else 0
+        if where:
+            self._reach(verb, self._place(where))
+        elif verb:
+            await getattr(self, "_key_" + verb)()
+        if verb and verb not in ("complete", "clear"):
+            await self._draw()
+        elif not verb and key[0] >= 0x20 and key[0] != 0x7F:
             await self._insert(key.decode("utf-8", "replace"))
 
     async def _insert(self, text: str) -> None:
@@ -207,69 +175,31 @@ class LineEditor:
 
     # keys
 
-    async def _key_home(self) -> None:
-        self.cursor = 0
+    def _place(self, where: str) -> int:
+        """Return the place of the cursor that a key means."""
+        head, tail = self.text[: self.cursor], self.text[self.cursor :]
+        places = {
+            "start": 0,
+            "end": len(self.text),
+            "left": max(self.cursor - 1, 0),
+            "right": min(self.cursor + 1, len(self.text)),
+            "blank": head.rstrip().rfind(" ") + 1,
+            "word_left": self.cursor - _word(head[::-1]),
+            "word_right": self.cursor + _word(tail),
+        }
+        return places[where]
 
-    async def _key_end(self) -> None:
-        self.cursor = len(self.text)
-
-    async def _key_left(self) -> None:
-        self.cursor = max(self.cursor - 1, 0)
-
-    async def _key_right(self) -> None:
-        self.cursor = min(self.cursor + 1, len(self.text))
-
-    def _word(self, step: int) -> int:
-        at = self.cursor
-        if step < 0:
-            while at > 0 and not self.text[at - 1].isalnum():
-                at -= 1
-            while at > 0 and self.text[at - 1].isalnum():
-                at -= 1
-            return at
-        while at < len(self.text) and not self.text[at].isalnum():
-            at += 1
-        while at < len(self.text) and self.text[at].isalnum():
-            at += 1
-        return at
-
-    async def _key_word_left(self) -> None:
-        self.cursor = self._word(-1)
-
-    async def _key_word_right(self) -> None:
-        self.cursor = self._word(1)
-
-    def _kill(self, start: int, end: int) -> None:
-        self.killed = self.text[start:end]
-        self.text = self.text[:start] + self.text[end:]
-        self.cursor = start
-
-    async def _key_kill_end(self) -> None:
-        self._kill(self.cursor, len(self.text))
-
-    async def _key_kill_start(self) -> None:
-        self._kill(0, self.cursor)
-
-    async def _key_kill_word(self) -> None:
-        head = self.text[: self.cursor].rstrip()
-        self._kill(head.rfind(" ") + 1, self.cursor)
-
-    async def _key_kill_word_left(self) -> None:
-        self._kill(self._word(-1), self.cursor)
-
-    async def _key_kill_word_right(self) -> None:
-        self._kill(self.cursor, self._word(1))
+    def _reach(self, verb: str, place: int) -> None:
+        """Move the cursor, or take what lies on the way."""
+        start, end = sorted((self.cursor, place))
+        if verb == "kill":
+            self.killed = self.text[start:end]
+        if verb != "go":
+            self.text = self.text[:start] + self.text[end:]
+        self.cursor = place if verb == "go" else start
 
     async def _key_yank(self) -> None:
         await self._insert(self.killed)
-
-    async def _key_rub(self) -> None:
-        if self.cursor:
-            self.text = self.text[: self.cursor - 1] + self.text[self.cursor :]
-            self.cursor -= 1
-
-    async def _key_delete(self) -> None:
-        self.text = self.text[: self.cursor] + self.text[self.cursor + 1 :]
 
     async def _key_swap(self) -> None:
         at = min(self.cursor, len(self.text) - 1)
@@ -350,7 +280,7 @@ class LineEditor:
             await self.process.write("\a")
 
     async def _show(self, found: Completion) -> None:
-        """List what a word may become, in columns and by the page."""
+        """List what a word may become, in columns."""
         names = found.choices
         if found.files:
             names = [name.rstrip("/").rpartition("/")[2] + "/" * name.endswith("/") for name in names]
@@ -368,23 +298,8 @@ class LineEditor:
         count = max(count - 1 if count > 1 and count * wide == self.terminal.size[1] else count, 1)
         rows = -(-len(names) // count)
         lines = ["".join(f"{name:<{wide}}" for name in names[row::rows]).rstrip() for row in range(rows)]
-        await self._paged(lines)
+        await self.process.write("".join(f"{line}\n" for line in lines))
         await self._draw()
-
-    async def _paged(self, lines: list[str]) -> None:
-        page = self.terminal.size[0] - 1
-        room = page
-        for at, line in enumerate(lines):
-            await self.process.write(line + "\n")
-            room -= 1
-            if room > 0 or at + 1 == len(lines) or page < 2:
-                continue
-            await self.process.write("--More--")
-            key = await self._chosen(b" yY\r\n", b"qQnN\x7f\x03")
-            await self.process.write("\r\x1b[K")
-            if not key:
-                return
-            room = 1 if key in b"\r\n" else page
 
     async def _chosen(self, yes: bytes, no: bytes) -> bytes:
         """Return the key that agrees; empty where one does not, or nothing more is typed."""
@@ -395,6 +310,12 @@ class LineEditor:
             if key in yes:
                 return key
             await self.process.write("\a")
+
+
+def _word(text: str) -> int:
+    """Return the length of a text's first word with what stands before it."""
+    match = re.match(r"[\W_]*[^\W_]*", text)
+    return match.end() if match else 0
 
 
 def _common(choices: list[str]) -> str:
