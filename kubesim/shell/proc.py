@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from kubesim import data
 from kubesim.gpu.board import BUILD, COMMAND_LINE, COMPILED
 from kubesim.gpu.hardware import modules
 from kubesim.gpu.procfs import driver_files
@@ -18,7 +20,7 @@ from kubesim.shell.meter import Use
 
 CPU = Path(__file__).with_name("cpuinfo.txt").read_text(encoding="ascii")
 """One processor as /proc/cpuinfo has it."""
-
+FIXED: dict[str, Any] = data.read(Path(__file__).with_name("proc.yaml"))
 
 SOCKET_CPUS = 104
 """The CPUs of one processor."""
@@ -39,7 +41,8 @@ def _file(make: Callable[[], str]) -> File:
 def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None = None) -> Directory:
     """Return the /proc of a machine, or with ``everyone`` that of its node: with these processes."""
     seen = everyone or machine.all
-    fixed = {
+    fixed: dict[str, Callable[[], str]] = {
+        **{name: partial(str, text) for name, text in FIXED["files"].items()},
         "cpuinfo": lambda: "".join(
             CPU.format(number=at, **_topology(at, machine.cpus)) for at in range(machine.cpus)
         ),
@@ -50,10 +53,10 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
         "mounts": lambda: table(machine),
         "stat": lambda: _stat(machine),
         "modules": lambda: _modules(machine),
-        "filesystems": lambda: "nodev\tproc\nnodev\ttmpfs\nnodev\toverlay\n\text4\n",
         "cmdline": lambda: COMMAND_LINE.format(kernel=machine.kernel) + "\n",
-        "swaps": lambda: "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n",
-        "devices": lambda: DEVICES + (DRIVER_DEVICES if machine.devices and machine.devices.board.devices else ""),
+        "devices": lambda: (
+            FIXED["devices"] + FIXED["driver_devices"] * bool(machine.devices and machine.devices.board.devices)
+        ),
     }
 
     def find(name: str) -> Node | None:
@@ -103,37 +106,22 @@ def _below(machine: Machine, *, whole: bool) -> dict[str, str]:
         own = dict.fromkeys(device for device, _ in access.slots()) if apart else access.board.devices
         found |= driver_files(access.board, own)
     names = [each.name for each in wires.wires]
-    found["net/dev"] = NET_HEAD + "".join(f"{name:>6}: {' '.join(['0'] * 16)}\n" for name in names)
-    found["net/route"] = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n"
+    found["net/dev"] += "".join(f"{name:>6}: {' '.join(['0'] * 16)}\n" for name in names)
     if wires.gateway:
         turned = "".join(f"{int(part):02X}" for part in reversed(wires.gateway.split(".")))
         found["net/route"] += f"eth0\t00000000\t{turned}\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"
     return found
 
 
-NET_HEAD = (
-    "Inter-|   Receive                                                |  Transmit\n"
-    " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier "
-    "compressed\n"
-)
-
-
 def _settings(machine: Machine) -> dict[str, str]:
     kernel = {
         "hostname": machine.hostname,
         "osrelease": machine.kernel,
-        "ostype": "Linux",
         "version": BUILD,
-        "pid_max": "4194304",
         "random/boot_id": machine.info.get("bootID", ""),
         "random/uuid": str(uuid4()),
     }
-    return {f"sys/kernel/{name}": f"{text}\n" for name, text in kernel.items()} | {
-        "sys/net/ipv4/ip_forward": "1\n",
-        "sys/vm/overcommit_memory": "1\n",
-        "sys/vm/max_map_count": "65530\n",
-        "sys/fs/file-max": "9223372036854775807\n",
-    }
+    return {**FIXED["folders"], **{f"sys/kernel/{name}": f"{text}\n" for name, text in kernel.items()}}
 
 
 def _memory(rows: dict[str, int]) -> str:
@@ -155,14 +143,10 @@ def _loads(machine: Machine) -> str:
     return " ".join(f"{load:.2f}" for load in machine.vitals().loads)
 
 
-STAT = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
-"""The order of the columns of /proc/stat."""
-
-
 def _stat(machine: Machine) -> str:
     vitals = machine.vitals()
     spent = vitals.times()
-    ticks = [spent.get(mode, 0.0) * 100 for mode in STAT]
+    ticks = [spent.get(mode, 0.0) * 100 for mode in FIXED["stat"]]
     each = " ".join(f"{count / vitals.cpus:.0f}" for count in ticks)
     rows = [f"cpu  {' '.join(f'{count:.0f}' for count in ticks)}", *(f"cpu{n} {each}" for n in range(vitals.cpus))]
     rows += [f"btime {machine.now() - vitals.up_s:.0f}", f"processes {machine.next_pid + 41822}", "procs_running 1"]
@@ -183,6 +167,7 @@ def _process(machine: Machine, process: Any) -> Directory:
     def used() -> Use:
         return process.use().of(process.name)  # type: ignore[no-any-return]
 
+    spaces = FIXED["namespaces"].items()
     files: dict[str, Node] = {
         "cmdline": _file(lambda: "".join(word + "\0" for word in process.argv)),
         "comm": _file(lambda: process.name[:15] + "\n"),
@@ -192,25 +177,9 @@ def _process(machine: Machine, process: Any) -> Directory:
         "mountinfo": _file(lambda: _mount_info(machine)),
         "stat": _file(lambda: _process_stat(machine, process)),
         "statm": _file(lambda: f"{used().reserved >> 12} {used().memory >> 12} {used().memory >> 13} 1 0 256 0\n"),
-        "loginuid": _file(lambda: "4294967295"),
         "cgroup": _file(lambda: getattr(process, "cgroup", "0::/\n")),
-        "oom_score_adj": _file(lambda: "0\n"),
-        "ns": Directory(mode=0o511, entries={name: Link(target=f"{name}:[{number}]") for name, number in NAMESPACES}),
-        "limits": _file(
-            lambda: (
-                "Limit                     Soft Limit           Hard Limit           Units     \n"
-                "Max cpu time              unlimited            unlimited            seconds   \n"
-                "Max file size             unlimited            unlimited            bytes     \n"
-                "Max data size             unlimited            unlimited            bytes     \n"
-                "Max stack size            8388608              unlimited            bytes     \n"
-                "Max core file size        unlimited            unlimited            bytes     \n"
-                "Max resident set          unlimited            unlimited            bytes     \n"
-                "Max processes             unlimited            unlimited            processes \n"
-                "Max open files            1048576              1048576              files     \n"
-                "Max locked memory         65536                65536                bytes     \n"
-                "Max address space         unlimited            unlimited            bytes     \n"
-            )
-        ),
+        "ns": Directory(mode=0o511, entries={name: Link(target=f"{name}:[{at}]") for name, at in spaces}),
+        **{name: _file(partial(str, text)) for name, text in FIXED["process"].items()},
         "cwd": Link(target=process.cwd),
         "exe": Link(target=_executable(process)),
         "fd": _descriptors(process),
@@ -237,12 +206,6 @@ def _process_stat(machine: Machine, process: Any) -> str:
     head = f"{process.pid} ({process.name[:15]}) {'T' if process.stopped else 'S'} {process.parent}"
     group = getattr(process, "group", process.pid)
     return f"{head} {group} 1 0 -1 4194560 0 0 0 0 0 0 0 0 {tail} {' '.join(['0'] * 27)}\n"
-
-
-DEVICES = "Character devices:\n  1 mem\n  4 tty\n  5 /dev/tty\n  5 /dev/console\n 10 misc\n 13 input\n136 pts\n"
-DRIVER_DEVICES = "195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n510 nvidia-uvm\n511 nvidia-caps\n"
-NAMESPACES = (("ipc", 4026531839), ("mnt", 4026531841), ("net", 4026531840), ("pid", 4026531836), ("uts", 4026531838))
-"""The node's own, by their kinds."""
 
 
 def _root(process: Any) -> Directory | None:
