@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
 
 Builtin = Callable[["Shell", list[str]], Awaitable[int]]
-_SPECIAL = ". : break continue eval exec exit export readonly return set shift times trap unset"
+_SPECIAL = ". : break continue eval exec exit export readonly return set shift trap unset"
 _BASH_ONLY = "source declare typeset let shopt builtin mapfile readarray complete disown logout"
 SPECIAL, BASH_ONLY = frozenset(_SPECIAL.split()), frozenset(_BASH_ONLY.split())
 ASH_TOO = frozenset({"source", "let"})

@@ -167,7 +167,7 @@ async def trap(shell: Shell, argv: list[str]) -> int:
 async def _set_trap(shell: Shell, word: str, action: str | None) -> int:
     value = number(word)
     name = NAMES.get(value, "EXIT") if value is not None else word.upper().removeprefix("SIG")
-    if value is None and name not in ("EXIT", "ERR", "DEBUG", "RETURN"):
+    if value is None and name not in ("EXIT", "ERR"):
         await shell.complain(f"{word}: invalid signal specification", "trap")
         return 1
     if action is None:

@@ -384,12 +384,6 @@ async def ulimit(shell: Shell, argv: list[str]) -> int:
     return 0
 
 
-async def times(shell: Shell, argv: list[str]) -> int:
-    """Show the time that was used."""
-    await shell.process.write("0m0.000s 0m0.000s\n0m0.000s 0m0.000s\n")
-    return 0
-
-
 TABLE = {
     "export": export,
     "readonly": export,
@@ -405,5 +399,4 @@ TABLE = {
     "getopts": getopts,
     "umask": umask,
     "ulimit": ulimit,
-    "times": times,
 }

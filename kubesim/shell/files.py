@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.share import Disk, Memory, Room
-from kubesim.shell.sparse import kept, space, whole
-from kubesim.shell.writing import Writer
+from kubesim.shell.sparse import Writer, kept, space, whole
 
 MOST_LINKS = 40
 HIDDEN = ""

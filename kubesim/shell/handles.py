@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from kubesim.shell.errors import BrokenPipe, FileError
@@ -95,6 +96,36 @@ class Outside(Handle):
         """Write to outside; without a writer the bytes are lost."""
         if self._writer:
             await self._writer.write(data)
+
+
+class Stdio:
+    """Where a process outside ends: three streams, and a terminal's size if they are one."""
+
+    def __init__(
+        self,
+        stdin: Reader | None = None,
+        stdout: Writer | None = None,
+        stderr: Writer | None = None,
+        *,
+        tty: bool = False,
+        size: tuple[int, int] = (24, 80),
+    ) -> None:
+        self.stdin, self.stdout, self.stderr = stdin, stdout, stderr
+        self.tty = tty
+        self.size = size
+        self.on_resize: Callable[[], None] | None = None
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Tell the terminal's foreground processes of a new window size (SIGWINCH)."""
+        self.size = (rows, columns)
+        if self.on_resize:
+            self.on_resize()
+
+    def handles(self, terminal: Handle | None) -> dict[int, Handle]:
+        """Return the descriptors of a program that begins here."""
+        if terminal is not None:
+            return dict.fromkeys((0, 1, 2), terminal)
+        return {0: Outside(reader=self.stdin), 1: Outside(writer=self.stdout), 2: Outside(writer=self.stderr)}
 
 
 class Bytes(Handle):

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from kubesim.shell.files import Directory, Files
 from kubesim.shell.meter import Use
 from kubesim.shell.services import Services, Unit
 from kubesim.shell.wires import Ear
+from kubesim.times import parse
 
 if TYPE_CHECKING:
     from kubesim.kubelet.node_images import NodeImages
@@ -223,10 +224,5 @@ def _ran(pods: list[Obj]) -> list[Ran]:
                 start = turn.get("finishedAt" if turn.get("reason") == "StartError" else "startedAt")
                 if start and each.get("containerID") and each["name"] in specs:
                     name = "Running" if "running" in state else "Exited"
-                    found.append(Ran(pod, specs[each["name"]], each, name, moment(start)))
+                    found.append(Ran(pod, specs[each["name"]], each, name, parse(start)))
     return found
-
-
-def moment(text: str) -> datetime:
-    """Return a time of the API."""
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(UTC)

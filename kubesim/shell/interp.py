@@ -215,12 +215,6 @@ class Shell(Subshells):
             return 1
         return status
 
-    async def _returned(self, known: str | None, status: int) -> None:
-        """Run what a function wants done when it returns, if it is what has said so."""
-        if self.state.traps.get("RETURN") not in (None, known):
-            self.status = status
-            await self.run_trap("RETURN")
-
     async def call(self, argv: list[str]) -> int:
         """Call a function."""
         if self.calls >= MOST_CALLS:
@@ -235,13 +229,9 @@ class Shell(Subshells):
         self.state.scopes.append({})
         self.calls += 1
         self.names.append(argv[0])
-        known = self.state.traps.get("RETURN")
         try:
-            status = await self.execute(body)
-            await self._returned(known, status)
-            return status
+            return await self.execute(body)
         except ReturnFrom as back:
-            await self._returned(known, back.status)
             return back.status
         except BreakLoop:
             return 0

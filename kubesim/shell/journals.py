@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.gpu.kernel_log import KERNEL, KernelLog
-from kubesim.shell.hostside import BOOT_S, HostSide, Obj, digest, moment
+from kubesim.shell.hostside import BOOT_S, HostSide, Obj, digest
+from kubesim.times import parse
 
 INFO, NOTICE, WARNING, ERROR = 6, 5, 4, 3
 SANE_S, DOWN_S = 5.0, 30.0
@@ -128,7 +129,7 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
     """Return what the kubelet says of a pod: that it has come, what it started, and why it cannot."""
     meta = pod["metadata"]
     name, uid = f"{meta['namespace']}/{meta['name']}", meta["uid"]
-    at = _inside(moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"]), 0.1, uid)
+    at = _inside(parse((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"]), 0.1, uid)
     lines = [(at, klog(at, "I", "kubelet.go:2515", f'"SyncLoop ADD" source="api" pods=["{name}"]'))]
     lines += _evicted(pod, name)
     for each in _statuses(pod):
@@ -140,11 +141,11 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
             if at_turn := _began(turn) if begins else turn.get("finishedAt"):
                 event = f'event={{"ID":"{uid}","Type":"{kind}","Data":"{number}"}}'
                 text = f'"SyncLoop (PLEG): event for pod" pod="{name}" {event}'
-                then = _inside(moment(at_turn), 0.5 if begins else 0.7, number)
+                then = _inside(parse(at_turn), 0.5 if begins else 0.7, number)
                 lines.append((then, klog(then, "I", "kubelet.go:2546", text)))
         if (waiting := state.get("waiting")) and waiting.get("message"):
             ended = (each.get("lastState") or {}).get("terminated") or {}
-            then = _inside(moment(ended["finishedAt"]), 0.8, number) if ended.get("finishedAt") else at
+            then = _inside(parse(ended["finishedAt"]), 0.8, number) if ended.get("finishedAt") else at
             text = json.dumps(
                 f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
             )
@@ -161,7 +162,7 @@ def _evicted(pod: Obj, name: str) -> list[tuple[datetime, str]]:
     resource = str(found.get("message", "")).partition("low on resource: ")[2].partition(". ")[0]
     if found.get("reason") != "TerminationByKubelet" or not resource:
         return []
-    at = _inside(moment(found["lastTransitionTime"]), 0.3, name)
+    at = _inside(parse(found["lastTransitionTime"]), 0.3, name)
     said = [
         (376, f'"Eviction manager: attempting to reclaim" resourceName="{resource}"'),
         (387, f'"Eviction manager: must evict pod(s) to reclaim" resourceName="{resource}"'),
@@ -181,11 +182,11 @@ def _runtime(pod: Obj) -> list[tuple[datetime, str]]:
             pulled = digest(str(each.get("imageID")))
             image = f'PullImage \\"{each["image"]}\\" returns image reference \\"sha256:{pulled}\\"'
             begun = f'StartContainer for \\"{ident}\\" returns successfully'
-            lines.append(_logfmt(_inside(moment(start), 0.3, ident), "info", image))
-            lines.append(_logfmt(_inside(moment(start), 0.4, ident), "info", begun))
+            lines.append(_logfmt(_inside(parse(start), 0.3, ident), "info", image))
+            lines.append(_logfmt(_inside(parse(start), 0.4, ident), "info", begun))
         waiting = state.get("waiting") or {}
         if waiting.get("reason") in ("ErrImagePull", "ImagePullBackOff"):
-            at = moment((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
+            at = parse((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"])
             message = str(waiting.get("message", ""))
             more = json.dumps(message.partition(": ErrImagePull: ")[2] or message)
             failed = f'PullImage \\"{each["image"]}\\" failed'

@@ -18,7 +18,7 @@ from kubesim.gpu.access import Access
 from kubesim.gpu.board import KERNEL
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
-from kubesim.shell.handles import CHUNK, Handle, OpenFile
+from kubesim.shell.handles import CHUNK, Handle, OpenFile, Stdio
 from kubesim.shell.holding import LARGE, Holder
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.meter import Meter, Use
@@ -26,7 +26,6 @@ from kubesim.shell.pacing import Pacer, Steps
 from kubesim.shell.programs import Program, find
 from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
-from kubesim.shell.stdio import Stdio
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
 from kubesim.shell.wayout import KubeAccess, Network

@@ -20,11 +20,10 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from kubesim.shell.errors import FileError, NetworkError
-from kubesim.shell.handles import Handle, Outside
+from kubesim.shell.handles import Stdio
 from kubesim.shell.machine import Process
 from kubesim.shell.programs import Program
 from kubesim.shell.sockets import network, resolve
-from kubesim.shell.stdio import Stdio
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.tools.users import home_of, name_of, number_of
 
@@ -71,9 +70,8 @@ class SshServer(Peer):
         if uid is None or not _known(self.daemon, user, keys) or (machine.uid and uid != machine.uid):
             raise Refused
         terminal = Terminal(stdio) if stdio.tty else None
-        fds = _streams(stdio, terminal)
         argv = (f"sshd: {user}@{'pts/0' if terminal else 'notty'}",)
-        session = self.daemon.child(Program("", "", argv[0], argv), fds=fds)
+        session = self.daemon.child(Program("", "", argv[0], argv), fds=stdio.handles(terminal))
         session.group, session.handlers = session.pid, {}
         session.view.uid, session.view.cwd = uid, home_of(view, user)
         if view.find(session.view.cwd) is None:
@@ -143,21 +141,11 @@ def _pem(text: bytes) -> Any:
 
 def _known(daemon: Process, user: str, keys: list[str]) -> bool:
     try:
-        rows = (
-            daemon.view.read(f"{home_of(daemon.view, user)}/.ssh/authorized_keys")
-            .decode("utf-8", "replace")
-            .splitlines()
-        )
+        text = daemon.view.read(f"{home_of(daemon.view, user)}/.ssh/authorized_keys").decode("utf-8", "replace")
     except FileError:
         return False
-    return any(" ".join(row.split()[:2]) in keys for row in rows)
+    return any(" ".join(row.split()[:2]) in keys for row in text.splitlines())
 
 
 def _shell(daemon: Process) -> str:
     return next((path for path in ("/bin/bash", "/bin/sh") if daemon.view.find(path) is not None), "/bin/sh")
-
-
-def _streams(stdio: Stdio, terminal: Terminal | None) -> dict[int, Handle]:
-    if terminal:
-        return dict.fromkeys((0, 1, 2), terminal)
-    return {0: Outside(reader=stdio.stdin), 1: Outside(writer=stdio.stdout), 2: Outside(writer=stdio.stderr)}

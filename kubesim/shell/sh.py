@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kubesim.shell import builtins
+from getopt import GetoptError, getopt
+
+from kubesim.shell import builtins, dialects
 from kubesim.shell.errors import FileError
 from kubesim.shell.interp import Shell
 from kubesim.shell.machine import DEFAULT_PATH, Process
@@ -15,55 +17,24 @@ LONGEST_SCRIPT = 1 << 20
 LONGEST_COMMAND = 1 << 16
 
 
-class Usage(Exception):
-    """An option that there is not."""
-
-
-LONG = ("--login", "--rcfile", "--init-file", "--norc", "--noprofile", "--posix", "--noediting", "--verbose",
-        "--restricted", "--debugger", "--version", "--help")  # fmt: skip
+LONG = ["login", "rcfile=", "init-file=", "norc", "noprofile", "posix", "noediting", "verbose", "restricted",
+        "debugger", "version", "help"]  # fmt: skip
 
 
 class Arguments:
-    """A shell's command line."""
+    """A shell's command line; raises GetoptError."""
 
     def __init__(self, argv: list[str]) -> None:
-        self.options: set[str] = set()
-        self.command: str | None = None
-        self.interactive = self.login = self.stdin = False
-        rest = argv[1:]
-        wants = False
-        while rest and rest[0][:1] in ("-", "+") and len(rest[0]) > 1:
-            word = rest.pop(0)
-            if word == "--":
-                break
-            wants = self._word(word, rest) or wants
-        if wants:
-            if not rest:
-                raise Usage("-c")
-            self.command = rest.pop(0)
-        self.rest = rest
-
-    def _word(self, word: str, rest: list[str]) -> bool:
-        if word.startswith("--"):
-            self.login = self.login or word == "--login"
-            if word not in LONG:
-                raise Usage(word)
-            if word in ("--rcfile", "--init-file") and rest:
-                rest.pop(0)
-            return False
-        for flag in word[1:]:
-            if flag in "il":
-                self.interactive = self.interactive or flag == "i"
-                self.login = self.login or flag == "l"
-            elif flag == "o" and rest and rest[0] in {*OPTIONS.values(), *NAMED_ONLY}:
-                self.options.add(rest.pop(0))
-            elif flag in OPTIONS:
-                (self.options.add if word[0] == "-" else self.options.discard)(OPTIONS[flag])
-            elif flag == "s":
-                self.stdin = True
-            elif flag not in "cp":
-                raise Usage(f"-{flag}")
-        return "c" in word and word[0] == "-"
+        given, self.rest = getopt(argv[1:], f"{''.join(OPTIONS)}cilpso:", LONG)
+        flags = {name[1:] for name, _ in given}
+        self.options = {OPTIONS[flag] for flag in flags if flag in OPTIONS}
+        self.options |= {value for name, value in given if name == "-o"}
+        if wrong := self.options - {*OPTIONS.values(), *NAMED_ONLY}:
+            raise GetoptError("invalid option name", wrong.pop())
+        self.interactive, self.stdin = "i" in flags, "s" in flags
+        if "c" in flags and not self.rest:
+            raise GetoptError("option requires an argument", "c")
+        self.command = self.rest.pop(0) if "c" in flags else None
 
 
 async def shell(process: Process) -> int:
@@ -73,8 +44,9 @@ async def shell(process: Process) -> int:
         dialect = "bash"
     try:
         arguments = Arguments(process.argv)
-    except Usage as error:
-        return await _usage(process, str(error))
+    except GetoptError as error:
+        text = "option requires an argument" if "requires" in error.msg else "invalid option"
+        return await process.fail(f"{'-' * min(len(error.opt), 2)}{error.opt}: {text}", 2)
     name = process.argv[0].lstrip("-")
     here = Shell(process, dialect, name)
     here.builtins = builtins.of(dialect)
@@ -93,12 +65,6 @@ async def shell(process: Process) -> int:
     if arguments.interactive or process.tty(0):
         return await here.finish(process.machine.session(here))
     return await here.finish(_stream(here))
-
-
-async def _usage(process: Process, option: str) -> int:
-    if option == "-c":
-        return await process.fail("-c: option requires an argument", 2)
-    return await process.fail(f"{option}: invalid option", 2)
 
 
 def prepare(here: Shell) -> None:
@@ -126,13 +92,9 @@ async def _file(here: Shell, rest: list[str]) -> int:
     try:
         data = process.view.read(path)
     except FileError as error:
-        texts = {
-            "bash": f"{path}: {error.text}",
-            "dash": f"0: cannot open {path}: {'No such file' if error.code == 'ENOENT' else error.text}",
-            "ash": f"can't open '{path}': {error.text}",
-        }
+        text = dialects.cannot_open(here.dialect, error, creating=False)
         status = 127 if error.code == "ENOENT" else 126
-        return await process.fail(texts[here.dialect], status if here.dialect == "bash" else 2)
+        return await process.fail("0: " * (here.dialect == "dash") + text, status if here.dialect == "bash" else 2)
     here.name, here.named = path, True
     here.state.positional = rest[1:]
     if b"\0" in data[:256]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kubesim.shell.files import View
-from kubesim.shell.handles import Handle, Outside
+from kubesim.shell.handles import Stdio
 from kubesim.shell.machine import DEFAULT_PATH, Machine, Process
 from kubesim.shell.programs import find
-from kubesim.shell.stdio import Stdio
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.tools.users import home_of, name_of
 
@@ -34,19 +33,8 @@ def spawn(
     whole.setdefault("HOME", home_of(view, name_of(view, machine.uid)) if machine.uid else "/root")
     program = find(view, argv, whole["PATH"], runtime=True)
     terminal = Terminal(stdio) if stdio.tty else None
-    fds = _streams(stdio, terminal)
-    process = Process(machine, program, whole, view, fds)
+    process = Process(machine, program, whole, view, stdio.handles(terminal))
     if terminal:
         process.terminal = terminal
         terminal.attach(machine, process)
     return process.start(machine.tools[program.tool])
-
-
-def _streams(stdio: Stdio, terminal: Terminal | None) -> dict[int, Handle]:
-    if terminal:
-        return {0: terminal, 1: terminal, 2: terminal}
-    return {
-        0: Outside(reader=stdio.stdin),
-        1: Outside(writer=stdio.stdout),
-        2: Outside(writer=stdio.stderr),
-    }

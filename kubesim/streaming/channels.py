@@ -1,10 +1,8 @@
-"""Numbered channels on a WebSocket: the first byte of every message, plain or in base64 with a digit in front."""
+"""Numbered channels on a WebSocket: the first byte of every message."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,7 +13,7 @@ from kubesim.streaming.seam import Duplex, Refused
 from kubesim.streaming.upgrade import offered_protocols
 
 V5 = "v5.channel.k8s.io"
-PROTOCOLS = ("v4.channel.k8s.io", "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io")
+PROTOCOLS = ("v4.channel.k8s.io", "channel.k8s.io")
 CLOSE = 255
 LONGEST_MESSAGE = 1 << 20
 
@@ -51,7 +49,6 @@ class Channels:
         self.socket = socket
         self.protocol = socket.ws_protocol or ""
         self.incoming = {number: Pipe(self._levelled) for number in readable}
-        self._text = "base64" in self.protocol
         self._room = asyncio.Event()
         self._room.set()
 
@@ -70,18 +67,15 @@ class Channels:
     async def send(self, channel: int, data: bytes) -> None:
         """Send data on a channel; to a client that has gone, nothing."""
         try:
-            if self._text:
-                await self.socket.send_str(f"{chr(48 + channel)}{base64.b64encode(data).decode()}")
-            else:
-                await self.socket.send_bytes(bytes([channel]) + data)
+            await self.socket.send_bytes(bytes([channel]) + data)
         except ConnectionError:
             return
 
     async def receive(self, other: Callable[[int, bytes], object] = lambda channel, data: None) -> None:
         """Take messages until the client goes; ``other`` gets those on channels that nobody reads as a stream."""
         async for message in self.socket:
-            raw = self._decoded(message.type, message.data)
-            if not raw:
+            raw = message.data.encode() if isinstance(message.data, str) else message.data
+            if message.type not in (WSMsgType.TEXT, WSMsgType.BINARY) or not raw:
                 continue
             channel, data = raw[0], raw[1:]
             if channel == CLOSE and self.protocol == V5:
@@ -104,13 +98,3 @@ class Channels:
             self._room.clear()
         else:
             self._room.set()
-
-    def _decoded(self, kind: WSMsgType, data: object) -> bytes:
-        """Return the channel and what is on it; nothing for what is no message of a channel."""
-        raw = data.encode() if isinstance(data, str) else data if isinstance(data, bytes) else b""
-        if kind not in (WSMsgType.TEXT, WSMsgType.BINARY) or not raw or not self._text:
-            return raw
-        try:
-            return bytes([(raw[0] - 48) % 256]) + base64.b64decode(raw[1:], validate=True)
-        except binascii.Error:
-            return b""

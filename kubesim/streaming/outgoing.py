@@ -15,7 +15,7 @@ import orjson
 from aiohttp import ClientResponse
 
 from kubesim.outside import whole
-from kubesim.shell.handles import CHUNK, Writer
+from kubesim.shell.handles import CHUNK, Reader, Writer
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.hijack import SpdyProtocol
 from kubesim.streaming.remote import ERROR, NAMES, RESIZE, STDERR, STDIN, STDOUT, Wanted
@@ -73,7 +73,7 @@ class Command:
         if stdio.tty:
             stdio.on_resize = lambda: _resize(stdio, streams[RESIZE])
             _resize(stdio, streams[RESIZE])
-        async with _beside(_send(stdio, streams.get(STDIN))):
+        async with _beside(_send(stdio.stdin, streams.get(STDIN))):
             outputs = _receive(streams.get(STDOUT), stdio.stdout), _receive(streams.get(STDERR), stdio.stderr)
             told, *_ = await asyncio.gather(_whole(streams[ERROR]), *outputs)
         return _code(told)
@@ -93,7 +93,7 @@ class Ports:
         error.finish()
         stream = self.spdy.open({"streamtype": "data", **named})
         try:
-            async with _beside(_sent(data, stream)):
+            async with _beside(_send(data, stream)):
                 told, _ = await asyncio.gather(_whole(error), _copy(stream.read, data.write))
         finally:
             stream.close()
@@ -131,17 +131,11 @@ async def _receive(stream: SpdyStream | None, sink: Writer | None) -> bytes:
     return b""
 
 
-async def _send(stdio: Stdio, stream: SpdyStream | None) -> None:
-    """Send the client's input, and its end."""
-    if stream is not None and stdio.stdin is not None:
-        await _copy(stdio.stdin.read, stream.write)
+async def _send(data: Reader | None, stream: SpdyStream | None) -> None:
+    """Send what a client sends, and its end."""
+    if stream is not None and data is not None:
+        await _copy(data.read, stream.write)
         stream.finish()
-
-
-async def _sent(data: Duplex, stream: SpdyStream) -> None:
-    """Send what a client sends to a port, and its end."""
-    await _copy(data.read, stream.write)
-    stream.finish()
 
 
 async def _whole(stream: SpdyStream) -> bytes:

@@ -1,4 +1,4 @@
-"""Remote commands: exec and attach, over SPDY/3.1 (v4 to v1) and WebSocket (v5, v4 and older, plain and base64)."""
+"""Remote commands: exec and attach, over SPDY/3.1 (v4 to v1) and WebSocket (v5, v4 and older)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kubesim.streaming.upgrade import Pace, is_upgrade, is_websocket, negotiate_
 
 SPDY_PROTOCOLS = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 WITH_RESIZE = SPDY_PROTOCOLS[:2]
-WITH_STATUS = (V5, "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
+WITH_STATUS = (V5, "v4.channel.k8s.io")
 """What carries a Status; older protocols carry only the words of a failure."""
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}

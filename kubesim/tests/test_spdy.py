@@ -6,9 +6,8 @@ import zlib
 
 import pytest
 
-from kubesim.streaming.dictionary import DICTIONARY
 from kubesim.streaming.pipe import FULL_BYTES
-from kubesim.streaming.spdy import LONGEST_CONTROL, MAX_STREAMS, SpdyConnection, SpdyError
+from kubesim.streaming.spdy import DICTIONARY, LONGEST_CONTROL, MAX_STREAMS, SpdyConnection, SpdyError
 
 
 class Client:

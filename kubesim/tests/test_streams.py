@@ -11,7 +11,7 @@ import orjson
 import pytest
 from aiohttp import WSMsgType, WSServerHandshakeError
 
-from kubesim.streaming.dictionary import DICTIONARY
+from kubesim.streaming.spdy import DICTIONARY
 from kubesim.tests.agnhost import IMAGE as AGNHOST
 from kubesim.tests.live import serving
 
@@ -83,12 +83,6 @@ async def test_input_ends_when_version_five_says_so(admin):
         found = await collect(socket)
     assert found[1] == b"hello world"
     assert orjson.loads(found[3])["status"] == "Success"
-
-
-async def test_the_base64_protocol_carries_text(admin):
-    async with admin.ws_connect(command("echo", "hi", stdout=1), protocols=["v4.base64.channel.k8s.io"]) as socket:
-        messages = [message.data async for message in socket]
-    assert messages[:2] == ["1", "1aGkK"]
 
 
 async def test_a_terminal_echoes_and_follows_its_size(admin):

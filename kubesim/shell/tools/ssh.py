@@ -9,11 +9,10 @@ from base64 import b64decode, b64encode
 from zlib import crc32
 
 from kubesim.shell.errors import FileError, NetworkError
-from kubesim.shell.handles import CHUNK
+from kubesim.shell.handles import CHUNK, Stdio
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.remote import Refused, SshServer, keys, reach, user_of
 from kubesim.shell.sockets import UNKNOWN, network
-from kubesim.shell.stdio import Stdio
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.users import home_of
 
