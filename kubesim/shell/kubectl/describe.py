@@ -1,88 +1,40 @@
-"""kubectl describe."""
+"""kubectl describe: objects as ``describe.yaml`` lays them out, others field by field, each with its events."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
 from kubesim.api.durations import since
+from kubesim.shell.kubectl import describe_node
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.describe_node import node
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.tabs import aligned
 from kubesim.shell.kubectl.targets import chosen
 from kubesim.shell.machine import Process
 
-Describer = Callable[[Client, Obj, datetime], Awaitable[str]]
-CONDITIONS = "Conditions:\n  Type\tStatus\tReason\n  ----\t------\t------\n"
 TOKEN = "kubernetes.io/service-account-token"  # noqa: S105
+KNOWN = frozenset(
+    (("", "Pod"), ("", "Node"), ("", "Service"), ("apps", "Deployment"), ("batch", "Job"), ("", "Secret"),
+     ("", "ConfigMap"))
+)  # fmt: skip
+"""The kinds, with their groups, that have a layout."""
 
 
-def _head(obj: Obj) -> str:
-    return f"Name:\t{obj['metadata']['name']}\nNamespace:\t{obj['metadata'].get('namespace', '')}\n"
-
-
-def _conditions(obj: Obj) -> str:
-    found = obj.get("status", {}).get("conditions") or []
-    lines = "".join(f"  {each['type']} \t{each['status']}\t{each.get('reason', '')}\n" for each in found)
-    return CONDITIONS + lines if found else ""
-
-
-async def pod(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a pod."""
-    spec, state, metadata = obj["spec"], obj.get("status") or {}, obj["metadata"]
-    out = _head(obj)
-    out += f"Priority:\t{spec['priority']}\n" if "priority" in spec else ""
-    for title, key in (
-        ("Priority Class Name", "priorityClassName"),
-        ("Runtime Class Name", "runtimeClassName"),
-        ("Service Account", "serviceAccountName"),
-    ):
-        out += f"{title}:\t{spec[key]}\n" if spec.get(key) else ""
-    out += f"Node:\t{spec['nodeName']}/{state.get('hostIP', '')}\n" if spec.get("nodeName") else "Node:\t<none>\n"
-    out += f"Start Time:\t{parts.moment(state['startTime'])}\n" if state.get("startTime") else ""
-    out += parts.marks(obj["metadata"])
-    if metadata.get("deletionTimestamp") and state.get("phase") not in ("Failed", "Succeeded"):
-        out += f"Status:\tTerminating (lasts {since(metadata['deletionTimestamp'], now)})\n"
-        out += f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s\n"
-    else:
-        out += f"Status:\t{state.get('phase', '')}\n"
-    out += "".join(f"{key.title()}:\t{state[key]}\n" for key in ("reason", "message") if state.get(key))
-    profile = (spec.get("securityContext") or {}).get("seccompProfile")
-    out += f"SeccompProfile:\t{profile['type']}\n" if profile else ""
-    out += f"IP:\t{state.get('podIP', '')}\nIPs:{'' if state.get('podIPs') else chr(9) + '<none>'}\n"
-    out += "".join(f"  IP:\t{each['ip']}\n" for each in state.get("podIPs") or [])
-    out += parts.controller(metadata)
-    out += f"NominatedNodeName:\t{state['nominatedNodeName']}\n" if state.get("nominatedNodeName") else ""
-    return out + _pod_rest(obj, spec, state)
-
-
-def _pod_rest(obj: Obj, spec: Obj, state: Obj) -> str:
-    out = "Resources:\n" + parts.resources(spec["resources"], 1) if spec.get("resources") else ""
-    for title, key, states in (
-        ("Init Containers", "initContainers", "initContainerStatuses"),
-        ("Containers", "containers", "containerStatuses"),
-        ("Ephemeral Containers", "ephemeralContainers", "ephemeralContainerStatuses"),
-    ):
-        if spec.get(key) or key == "containers":
-            out += parts.containers(title, spec.get(key) or [], state.get(states), "", obj)
-    known = {each["type"]: each["status"] for each in state.get("conditions") or []}
-    gates = [gate["conditionType"] for gate in spec.get("readinessGates") or []]
-    if gates:
-        out += "Readiness Gates:\n  Type\tStatus\n"
-        out += "".join(f"  {name} \t{known.get(name, '<none>')} \n" for name in gates)
-    if known:
-        out += "Conditions:\n  Type\tStatus\n" + "".join(f"  {key} \t{value} \n" for key, value in known.items())
-    out += parts.volumes(spec.get("volumes"), "") + f"QoS Class:\t{state.get('qosClass', '')}\n"
-    return (
-        out
-        + parts.labels("Node-Selectors", spec.get("nodeSelector"))
-        + parts.tolerations("Tolerations", spec.get("tolerations"))
-    )
+async def _extra(client: Client, kind: Resource, obj: Obj) -> Obj:
+    """Return what is said of an object and does not stand in it."""
+    if kind.kind == "Node":
+        return await describe_node.beside(client, obj)
+    if kind.kind == "Deployment":
+        return {"replicasets": await _owned(client, obj, "replicasets")}
+    if kind.kind != "Service":
+        return {}
+    path = (await client.resource("endpointslices")).path(obj["metadata"]["namespace"])
+    text = urlencode({"labelSelector": f"kubernetes.io/service-name={obj['metadata']['name']}"})
+    return {"endpointslices": (await client.request("GET", f"{path}?{text}")).get("items", [])}
 
 
 async def _owned(client: Client, obj: Obj, plural: str) -> list[Obj]:
@@ -101,40 +53,38 @@ async def _owned(client: Client, obj: Obj, plural: str) -> list[Obj]:
     ]
 
 
-async def deployment(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a deployment."""
-    spec, state = obj["spec"], obj.get("status") or {}
-    updated, total, available, missing = (
-        state.get(key, 0) for key in ("updatedReplicas", "replicas", "availableReplicas", "unavailableReplicas")
-    )
-    out = (
-        _head(obj)
-        + f"CreationTimestamp:\t{parts.moment(obj['metadata']['creationTimestamp'])}\n"
-        + parts.marks(obj["metadata"])
-    )
-    out += f"Selector:\t{parts.selector(spec.get('selector'))}\n"
-    out += (
-        f"Replicas:\t{spec.get('replicas', 1)} desired | {updated} updated | {total} total | {available} available | "
-        f"{missing} unavailable\n"
-    )
-    strategy = spec.get("strategy") or {}
-    out += f"StrategyType:\t{strategy.get('type', '')}\nMinReadySeconds:\t{spec.get('minReadySeconds', 0)}\n"
-    rolling = strategy.get("rollingUpdate")
-    if rolling:
-        out += (
-            f"RollingUpdateStrategy:\t{rolling.get('maxUnavailable')} max unavailable, {rolling.get('maxSurge')} "
-            "max surge\n"
-        )
-    out += parts.template(spec["template"]) + _conditions(obj)
-    return out + _sets(await _owned(client, obj, "replicasets"), spec["template"])
+def _pod_node(title: str, found: Obj, obj: Obj) -> str:
+    name = parts.at(obj, "spec.nodeName")
+    return f"{title}:\t{name}/{parts.at(obj, 'status.hostIP') or ''}\n" if name else f"{title}:\t<none>\n"
 
 
-def _sets(found: list[Obj], wanted: Obj) -> str:
-    new = [each for each in found if _plain(each["spec"]["template"]) == _plain(wanted)][:1]
-    old = [each for each in found if each not in new]
-    if not found:
-        return ""
-    return f"OldReplicaSets:\t{_counts(old)}\nNewReplicaSet:\t{_counts(new)}\n"
+def _pod_status(title: str, found: Obj, obj: Obj) -> str:
+    metadata, phase = obj["metadata"], parts.at(obj, "status.phase") or ""
+    if not metadata.get("deletionTimestamp") or phase in ("Failed", "Succeeded"):
+        return f"{title}:\t{phase}\n"
+    text = f"{title}:\tTerminating (lasts {since(metadata['deletionTimestamp'], obj['now'])})\n"
+    return text + f"Termination Grace Period:\t{metadata.get('deletionGracePeriodSeconds', 0)}s\n"
+
+
+def _gates(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    known = {each["type"]: each["status"] for each in parts.at(obj, "status.conditions") or []}
+    names = [gate["conditionType"] for gate in found or []]
+    lines = "".join(f"  {name} \t{known.get(name, '<none>')} \n" for name in names)
+    return f"{title}:\n  Type\tStatus\n{lines}" if names else ""
+
+
+def _replicas(title: str, found: Obj, obj: Obj) -> str:
+    names = ("updatedReplicas", "replicas", "availableReplicas", "unavailableReplicas")
+    updated, total, available, missing = (parts.at(obj, f"status.{name}") or 0 for name in names)
+    text = f"{obj['spec'].get('replicas', 1)} desired | {updated} updated | {total} total | {available} available"
+    return f"{title}:\t{text} | {missing} unavailable\n"
+
+
+def _sets(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    wanted = _plain(obj["spec"]["template"])
+    new = [each for each in found or [] if _plain(each["spec"]["template"]) == wanted][:1]
+    old = [each for each in found or [] if each not in new]
+    return f"OldReplicaSets:\t{_counts(old)}\nNewReplicaSet:\t{_counts(new)}\n" if found else ""
 
 
 def _plain(template: Obj) -> tuple[Any, Any]:
@@ -152,98 +102,93 @@ def _counts(found: list[Obj]) -> str:
     return ", ".join(texts) or "<none>"
 
 
-async def job(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a job."""
-    spec, state = obj["spec"], obj.get("status") or {}
-    out = _head(obj) + f"Selector:\t{parts.selector(spec.get('selector'))}\n" + parts.marks(obj["metadata"])
-    out += parts.controller(obj["metadata"])
-    lines: list[tuple[str, Any]] = [
-        ("Parallelism", spec.get("parallelism")),
-        ("Completions", spec.get("completions", "<unset>")),
-        ("Completion Mode", spec.get("completionMode")),
-        ("Suspend", spec.get("suspend")),
-        ("Backoff Limit", spec.get("backoffLimit")),
-        ("TTL Seconds After Finished", spec.get("ttlSecondsAfterFinished")),
-    ]
-    begun, ended = state.get("startTime"), state.get("completionTime")
-    lines += [(name, parts.moment(at)) for name, at in (("Start Time", begun), ("Completed At", ended)) if at]
-    if begun and ended:
-        lines.append(("Duration", since(begun, datetime.fromisoformat(ended))))
-    if "activeDeadlineSeconds" in spec:
-        lines.append(("Active Deadline Seconds", f"{spec['activeDeadlineSeconds']}s"))
+def _rolling(found: Obj) -> str:
+    return f"{found.get('maxUnavailable')} max unavailable, {found.get('maxSurge')} max surge"
+
+
+def _duration(title: str, found: Obj, obj: Obj) -> str:
+    begun, ended = parts.at(obj, "status.startTime"), parts.at(obj, "status.completionTime")
+    return f"{title}:\t{since(begun, datetime.fromisoformat(ended))}\n" if begun and ended else ""
+
+
+def _pod_counts(title: str, found: Obj, obj: Obj) -> str:
+    state = obj.get("status") or {}
     ready = f" ({state['ready']} Ready)" if "ready" in state else ""
     active, good, bad = (state.get(key, 0) for key in ("active", "succeeded", "failed"))
-    lines.append(("Pods Statuses", f"{active} Active{ready} / {good} Succeeded / {bad} Failed"))
-    if spec.get("completionMode") == "Indexed":
-        lines.append(("Completed Indexes", state.get("completedIndexes") or "<none>"))
-    out += "".join(f"{name}:\t{parts.flat(value)}\n" for name, value in lines if value is not None)
-    return out + parts.template(spec["template"])
+    return f"{title}:\t{active} Active{ready} / {good} Succeeded / {bad} Failed\n"
 
 
-async def service(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a service."""
-    spec, ports = obj["spec"], obj["spec"].get("ports") or []
-    path = (await client.resource("endpointslices")).path(obj["metadata"]["namespace"])
-    text = urlencode({"labelSelector": f"kubernetes.io/service-name={obj['metadata']['name']}"})
-    slices = (await client.request("GET", f"{path}?{text}")).get("items", [])
-    chosen_by = ",".join(f"{key}={value}" for key, value in sorted((spec.get("selector") or {}).items()))
-    out = (
-        _head(obj)
-        + parts.marks(obj["metadata"])
-        + f"Selector:\t{chosen_by or '<none>'}\nType:\t{spec.get('type', '')}\n"
+def _indexes(title: str, found: Obj, obj: Obj) -> str:
+    text = parts.at(obj, "status.completedIndexes") or "<none>"
+    return f"{title}:\t{text}\n" if parts.at(obj, "spec.completionMode") == "Indexed" else ""
+
+
+def _ingress(found: list[Obj]) -> str:
+    modes = [f" ({each['ipMode']})" if each.get("ipMode") else "" for each in found]
+    return ", ".join(
+        f"{each.get('ip') or each.get('hostname')}{mode}" for each, mode in zip(found, modes, strict=True)
     )
-    out += f"IP Family Policy:\t{spec['ipFamilyPolicy']}\n" if spec.get("ipFamilyPolicy") else ""
-    out += f"IP Families:\t{','.join(spec.get('ipFamilies') or []) or '<none>'}\nIP:\t{spec.get('clusterIP', '')}\n"
-    out += f"IPs:\t{','.join(spec.get('clusterIPs') or []) or '<none>'}\n"
-    for title, key in (("External IPs", "externalIPs"), ("Desired LoadBalancer IP", "loadBalancerIP")):
-        value = spec.get(key)
-        out += f"{title}:\t{','.join(value) if isinstance(value, list) else value}\n" if value else ""
-    out += f"External Name:\t{spec['externalName']}\n" if spec.get("externalName") else ""
-    ingress = (obj.get("status", {}).get("loadBalancer") or {}).get("ingress") or []
-    shown = [
-        f"{each.get('ip') or each.get('hostname')}" + (f" ({each['ipMode']})" if each.get("ipMode") else "")
-        for each in ingress
-    ]
-    out += f"LoadBalancer Ingress:\t{', '.join(shown)}\n" if ingress else ""
-    for port in ports:
-        out += _port(port, slices)
-    out += f"Session Affinity:\t{spec.get('sessionAffinity', '')}\n"
-    for title, key in (
-        ("External Traffic Policy", "externalTrafficPolicy"),
-        ("Internal Traffic Policy", "internalTrafficPolicy"),
-        ("HealthCheck NodePort", "healthCheckNodePort"),
-        ("Traffic Distribution", "trafficDistribution"),
-    ):
-        out += f"{title}:\t{spec[key]}\n" if spec.get(key) else ""
+
+
+def _ports(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    out = ""
+    for port in found or []:
+        name, kind = port.get("name") or "<unset>", port.get("protocol", "TCP")
+        out += f"Port:\t{name}\t{port['port']}/{kind}\nTargetPort:\t{port.get('targetPort')}/{kind}\n"
+        out += f"NodePort:\t{name}\t{port['nodePort']}/{kind}\n" if port.get("nodePort") else ""
+        out += f"Endpoints:\t{_endpoints(obj['endpointslices'], port.get('name', ''))}\n"
     return out
 
 
-def _port(port: Obj, slices: list[Obj]) -> str:
-    name, kind = port.get("name") or "<unset>", port.get("protocol", "TCP")
-    out = f"Port:\t{name}\t{port['port']}/{kind}\nTargetPort:\t{port.get('targetPort')}/{kind}\n"
-    out += f"NodePort:\t{name}\t{port['nodePort']}/{kind}\n" if port.get("nodePort") else ""
-    return out + f"Endpoints:\t{parts.endpoints(slices, port.get('name', ''))}\n"
-
-
-async def secret(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a secret: what it has, not what that is."""
-    out = _head(obj) + parts.marks(obj["metadata"]) + f"\nType:\t{obj.get('type', '')}\n\nData\n====\n"
-    for key, text in sorted((obj.get("data") or {}).items()):
-        data = base64.b64decode(text)
+def _sizes(title: str, found: Obj | None, obj: Obj) -> str:
+    out = f"\n{title}\n====\n"
+    for key, text in sorted((found or {}).items()):
+        raw = base64.b64decode(text)
         told = obj.get("type") == TOKEN and key == "token"
-        out += f"{key}:\t{data.decode('utf-8', 'replace') if told else f'{len(data)} bytes'}\n"
+        out += f"{key}:\t{raw.decode('utf-8', 'replace') if told else f'{len(raw)} bytes'}\n"
     return out
 
 
-async def config_map(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a config map."""
-    out = _head(obj) + parts.marks(obj["metadata"]) + "\nData\n====\n"
-    for key, text in sorted((obj.get("data") or {}).items()):
-        out += f"{key}:\n----\n{text}\n\n"
-    out += "\nBinaryData\n====\n"
-    for key, text in sorted((obj.get("binaryData") or {}).items()):
-        out += f"{key}: {len(base64.b64decode(text))} bytes\n"
-    return out + "\n"
+def _texts(title: str, found: Obj | None, obj: Obj) -> str:
+    lines = "".join(f"{key}:\n----\n{text}\n\n" for key, text in sorted((found or {}).items()))
+    return f"\n{title}\n====\n{lines}"
+
+
+def _binaries(title: str, found: Obj | None, obj: Obj) -> str:
+    lines = "".join(f"{key}: {len(base64.b64decode(text))} bytes\n" for key, text in sorted((found or {}).items()))
+    return f"\n{title}\n====\n{lines}\n"
+
+
+def _endpoints(slices: list[Obj], port: str) -> str:
+    if not slices:
+        return "<none>"
+    found = [
+        f"{endpoint['addresses'][0]}:{each['port']}"
+        for piece in slices
+        for each in piece.get("ports") or []
+        if each.get("name", "") == port
+        for endpoint in piece.get("endpoints") or []
+        if (endpoint.get("conditions") or {}).get("ready", True)
+    ]
+    return ",".join(found[:3]) + (f" + {len(found) - 3} more..." if len(found) > 3 else "")
+
+
+parts.FORMS.update(rolling=_rolling, ingress=_ingress)
+parts.BLOCKS.update(
+    describe_node.BLOCKS,
+    pod_node=_pod_node,
+    pod_status=_pod_status,
+    gates=_gates,
+    replicas=_replicas,
+    sets=_sets,
+    duration=_duration,
+    pod_counts=_pod_counts,
+    indexes=_indexes,
+    ports=_ports,
+    sizes=_sizes,
+    texts=_texts,
+    binaries=_binaries,
+)
 
 
 def generic(obj: Obj) -> str:
@@ -252,19 +197,7 @@ def generic(obj: Obj) -> str:
     hidden = {"managedFields", "name", "namespace", "labels", "annotations"}
     kept = {key: value for key, value in metadata.items() if key not in hidden}
     whole = {**{key: value for key, value in obj.items() if key not in ("apiVersion", "kind")}, "metadata": kept}
-    out = _head(obj) + parts.marks(obj["metadata"]) + f"API Version:\t{obj['apiVersion']}\nKind:\t{obj['kind']}\n"
-    return out + parts.content(whole, 0)
-
-
-DESCRIBERS: dict[tuple[str, str], Describer] = {
-    ("", "Pod"): pod,
-    ("", "Node"): node,
-    ("", "Service"): service,
-    ("apps", "Deployment"): deployment,
-    ("batch", "Job"): job,
-    ("", "Secret"): secret,
-    ("", "ConfigMap"): config_map,
-}
+    return parts.page("other", obj) + parts.content(whole, 0)
 
 
 async def describe(process: Process, client: Client, opts: Flags) -> int:
@@ -300,9 +233,11 @@ async def _chosen(process: Process, client: Client, opts: Flags) -> tuple[list[t
 
 async def _one(process: Process, client: Client, opts: Flags, kind: Resource, obj: Obj) -> str:
     now = process.machine.clock.now()
-    describer = DESCRIBERS.get((kind.group, kind.kind))
-    text = await describer(client, obj, now) if describer else generic(obj)
-    if not opts.on("show-events", True) or describer is secret:
+    if (kind.group, kind.kind) in KNOWN:
+        text = parts.page(kind.kind, {**obj, **await _extra(client, kind, obj), "now": now})
+    else:
+        text = generic(obj)
+    if not opts.on("show-events", True) or kind.kind == "Secret" and not kind.group:
         return aligned(text)
     events = await _events(client, kind, obj)
     # A table of events is aligned for itself; the line that there are none belongs to the rest.

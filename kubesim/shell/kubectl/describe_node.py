@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from fractions import Fraction
 
 from kubesim.api import quantity
@@ -10,19 +9,6 @@ from kubesim.api.durations import since
 from kubesim.shell.kubectl import describe_parts as parts
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 
-ROLE = "node-role.kubernetes.io/"
-INFO = (
-    ("Machine ID", "machineID"),
-    ("System UUID", "systemUUID"),
-    ("Boot ID", "bootID"),
-    ("Kernel Version", "kernelVersion"),
-    ("OS Image", "osImage"),
-    ("Operating System", "operatingSystem"),
-    ("Architecture", "architecture"),
-    ("Container Runtime Version", "containerRuntimeVersion"),
-    ("Kubelet Version", "kubeletVersion"),
-    ("Kube-Proxy Version", "kubeProxyVersion"),
-)
 STANDARD = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -56,65 +42,44 @@ def _part(value: Fraction, whole: str) -> int:
     return int(value / size * 100) if size else 0
 
 
-async def node(client: Client, obj: Obj, now: datetime) -> str:
-    """Describe a node."""
-    metadata, spec, state = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
-    labels = metadata.get("labels") or {}
-    roles = sorted({key.removeprefix(ROLE) for key in labels if key.startswith(ROLE)})
-    out = f"Name:\t{metadata['name']}\nRoles:\t{','.join(roles) or '<none>'}\n"
-    out += parts.labels("Labels", labels) + parts.notes("Annotations", metadata.get("annotations"))
-    out += f"CreationTimestamp:\t{parts.moment(metadata['creationTimestamp'])}\n"
-    taints = sorted(spec.get("taints") or [], key=lambda each: f"{each['effect']},{each['key']}")
-    lines = [f"{each['key']}{'=' + each['value'] if each.get('value') else ''}:{each['effect']}" for each in taints]
-    out += "Taints:\t" + "\n\t".join(lines or ["<none>"]) + "\n"
-    out += f"Unschedulable:\t{parts.flat(bool(spec.get('unschedulable')))}\n"
-    out += await _lease(client, metadata["name"])
-    out += _state(state)
-    out += f"PodCIDR:\t{spec['podCIDR']}\n" if spec.get("podCIDR") else ""
-    out += f"PodCIDRs:\t{','.join(spec['podCIDRs'])}\n" if spec.get("podCIDRs") else ""
-    out += f"ProviderID:\t{spec['providerID']}\n" if spec.get("providerID") else ""
-    try:
-        ended = "%2Cstatus.phase%21%3DFailed%2Cstatus.phase%21%3DSucceeded"
-        query = f"fieldSelector=spec.nodeName%3D{metadata['name']}{ended}"
-        pods = (await client.request("GET", f"/api/v1/pods?{query}")).get("items", [])
-    except KubectlError:
-        return out + "Pods:\tnot authorized\n"
-    return out + _pods(pods, state.get("allocatable") or state.get("capacity") or {}, now)
+async def beside(client: Client, obj: Obj) -> Obj:
+    """Return what is asked of a node beside its object: its lease and its pods, or why they are not known."""
+    name, found = obj["metadata"]["name"], Obj()
+    ended = "%2Cstatus.phase%21%3DFailed%2Cstatus.phase%21%3DSucceeded"
+    for key, path in (
+        ("lease", f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"),
+        ("pods", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{name}{ended}"),
+    ):
+        try:
+            found[key] = await client.request("GET", path)
+        except KubectlError as error:
+            found[key] = error
+    return found
 
 
-async def _lease(client: Client, name: str) -> str:
-    try:
-        found = await client.request("GET", f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}")
-    except KubectlError as error:
-        return f"Lease:\tFailed to get lease: {error.text.partition(': ')[2]}\n"
-    spec = found.get("spec") or {}
-    out = f"Lease:\n  HolderIdentity:\t{spec.get('holderIdentity', '<unset>')}\n"
-    for title, key in (("AcquireTime", "acquireTime"), ("RenewTime", "renewTime")):
-        out += f"  {title}:\t{parts.moment(spec[key]) if spec.get(key) else '<unset>'}\n"
-    return out
+def _lease(title: str, found: Obj | KubectlError, obj: Obj) -> str:
+    if isinstance(found, KubectlError):
+        return f"{title}:\tFailed to get lease: {found.text.partition(': ')[2]}\n"
+    return f"{title}:\n" + parts.page(title, found.get("spec") or {}, "  ")
 
 
-def _state(state: Obj) -> str:
-    out = ""
-    if state.get("conditions"):
-        out += "Conditions:\n  Type\tStatus\tLastHeartbeatTime\tLastTransitionTime\tReason\tMessage\n"
-        out += "  ----\t------\t-----------------\t------------------\t------\t-------\n"
-        for each in state["conditions"]:
-            beat, changed = (parts.moment(each.get(key)) for key in ("lastHeartbeatTime", "lastTransitionTime"))
-            words = f"{each.get('reason', '')} \t{each.get('message', '')}"
-            out += f"  {each['type']} \t{each['status']} \t{beat} \t{changed} \t{words}\n"
-    out += "Addresses:\n" + "".join(
-        f"  {each['type']}:\t{each['address']}\n" for each in state.get("addresses") or []
-    )
-    for key in ("capacity", "allocatable"):
-        if state.get(key):
-            out += f"{key.title()}:\n" + "".join(f"  {name}:\t{size}\n" for name, size in sorted(state[key].items()))
-    info = state.get("nodeInfo") or {}
-    return out + "System Info:\n" + "".join(f"  {title}:\t{info.get(key, '')}\n" for title, key in INFO)
+def _taints(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    listed = sorted(found or [], key=lambda each: f"{each['effect']},{each['key']}")
+    lines = [f"{each['key']}{'=' + each['value'] if each.get('value') else ''}:{each['effect']}" for each in listed]
+    return f"{title}:\t" + "\n\t".join(lines or ["<none>"]) + "\n"
 
 
-def _pods(pods: list[Obj], whole: Obj, now: datetime) -> str:
-    out = f"Non-terminated Pods:\t({len(pods)} in total)\n"
+def _amounts(title: str, found: Obj | None, obj: Obj) -> str:
+    lines = "".join(f"  {name}:\t{size}\n" for name, size in sorted((found or {}).items()))
+    return f"{title}:\n{lines}" if found else ""
+
+
+def _node_pods(title: str, found: Obj | KubectlError, obj: Obj) -> str:
+    if isinstance(found, KubectlError):
+        return "Pods:\tnot authorized\n"
+    pods, state = found.get("items") or [], obj.get("status") or {}
+    whole: Obj = state.get("allocatable") or state.get("capacity") or {}
+    out = f"{title}:\t({len(pods)} in total)\n"
     out += "  Namespace\tName\t\tCPU Requests\tCPU Limits\tMemory Requests\tMemory Limits\tAge\n"
     out += "  ---------\t----\t\t------------\t----------\t---------------\t-------------\t---\n"
     for pod in pods:
@@ -124,18 +89,25 @@ def _pods(pods: list[Obj], whole: Obj, now: datetime) -> str:
             for kind in ("requests", "limits"):
                 value, like = _wanted(pod, kind, name)
                 cells.append(f"{_shown(value, like)} ({_part(value, whole.get(name, '0'))}%)")
-        age = since(metadata.get("creationTimestamp"), now)
+        age = since(metadata.get("creationTimestamp"), obj["now"])
         out += f"  {metadata['namespace']}\t{metadata['name']}\t\t{chr(9).join(cells)}\t{age}\n"
-    out += "Allocated resources:\n  (Total limits may be over 100 percent, i.e., overcommitted.)\n"
+    return out + _allocated(pods, whole)
+
+
+def _allocated(pods: list[Obj], whole: Obj) -> str:
+    out = "Allocated resources:\n  (Total limits may be over 100 percent, i.e., overcommitted.)\n"
     out += "  Resource\tRequests\tLimits\n  --------\t--------\t------\n"
     huge = sorted(name for name in whole if name.startswith("hugepages-"))
     more = sorted(name for name in whole if name not in (*STANDARD, *huge, "pods"))
     for name in (*STANDARD, *huge, *more):
         cells = []
         for kind in ("requests", "limits"):
-            found = [_wanted(pod, kind, name) for pod in pods]
-            total = sum((value for value, _ in found), Fraction(0))
+            asked = [_wanted(pod, kind, name) for pod in pods]
+            total = sum((value for value, _ in asked), Fraction(0))
             share = "" if name in more else f" ({_part(total, whole.get(name, '0'))}%)"
-            cells.append(_shown(total, [text for _, texts in found for text in texts]) + share)
+            cells.append(_shown(total, [text for _, texts in asked for text in texts]) + share)
         out += f"  {name}\t{cells[0]}\t{cells[1]}\n"
     return out
+
+
+BLOCKS: dict[str, parts.Block] = {"lease": _lease, "taints": _taints, "amounts": _amounts, "node_pods": _node_pods}

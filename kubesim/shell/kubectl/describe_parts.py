@@ -1,8 +1,9 @@
-"""What describe says of containers, volumes, labels and events; lines with tabs, to be aligned."""
+"""The lines that describe makes of objects, as ``describe.yaml`` lays them out; with tabs, to be aligned."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,52 @@ ACRONYMS = ("API", "URL", "UID", "OSB", "GUID")
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LONGEST_NOTE = 140
 PROBES = {"livenessProbe": "Liveness", "readinessProbe": "Readiness", "startupProbe": "Startup"}
-VOLUMES: dict[str, Obj] = data.read(Path(__file__).with_name("volumes.yaml"))
+STATES = {
+    "Init Containers": "initContainerStatuses",
+    "Containers": "containerStatuses",
+    "Ephemeral Containers": "ephemeralContainerStatuses",
+}
+ROLE = "node-role.kubernetes.io/"
+LAYOUT: dict[str, dict[str, Any]] = data.read(Path(__file__).with_name("describe.yaml"))
+
+
+def page(name: str, obj: Obj, indent: str = "") -> str:
+    """Return an object as a layout has it."""
+    out = ""
+    for title, given in LAYOUT[name].items():
+        where, *default = given if isinstance(given, list) else [given]
+        path, _, form = where.partition(" ")
+        value = at(obj, path)
+        if form == "rows":
+            out += _rows(title, value or [], *default)
+        elif form in BLOCKS:
+            out += BLOCKS[form](indent + title, value, obj)
+        elif value not in (None, "", [], {}):
+            out += f"{indent}{title}:\t{flat(FORMS[form](value) if form else value)}\n"
+        elif default:
+            out += f"{indent}{title}:\t{default[0]}\n"
+    return out
+
+
+def _rows(title: str, found: list[Obj], head: str, line: str, empty: str = "") -> str:
+    """Return a table of a list's entries: its head, and what a line of it is."""
+    times = [{key: moment(value) for key, value in each.items() if key.endswith("Time")} for each in found]
+    lines = [line.format_map(_Row(each | when)) + "\n" for each, when in zip(found, times, strict=True)]
+    return f"{title}:\n{head}{''.join(lines)}" if found else empty
+
+
+class _Row(dict[str, Any]):
+    """An entry, in which nothing is missing."""
+
+    def __missing__(self, key: str) -> str:
+        return moment(None) if key.endswith("Time") else ""
+
+
+def at(obj: Any, path: str) -> Any:
+    """Return what stands at a path with dots; None where there is nothing."""
+    for part in filter(None, path.split(".")):
+        obj = obj.get(part) if isinstance(obj, dict) else None
+    return obj if path else None
 
 
 def flat(value: Any) -> str:
@@ -29,13 +75,13 @@ def moment(text: str | None) -> str:
     return when.strftime("%a, %d %b ") + f"{when.year:04d}" + when.strftime(" %H:%M:%S +0000")
 
 
-def labels(title: str, found: Obj | None) -> str:
+def labels(title: str, found: Obj | None, obj: Obj | None = None) -> str:
     """Return labels, one a line."""
     lines = [f"{key}={value}" for key, value in sorted((found or {}).items())] or ["<none>"]
     return f"{title}:\t" + "\n\t".join(lines) + "\n"
 
 
-def notes(title: str, found: Obj | None) -> str:
+def notes(title: str, found: Obj | None, obj: Obj | None = None) -> str:
     """Return annotations, long ones below their names."""
     lines: list[str] = []
     for key, value in sorted((found or {}).items()):
@@ -51,22 +97,19 @@ def notes(title: str, found: Obj | None) -> str:
     return f"{title}:\t" + "\n\t".join(lines or ["<none>"]) + "\n"
 
 
-def controller(metadata: Obj) -> str:
-    """Return the line of an object's controller, if it has one."""
-    owner = next((each for each in metadata.get("ownerReferences") or [] if each.get("controller")), None)
-    return f"Controlled By:\t{owner['kind']}/{owner['name']}\n" if owner else ""
+def _controller(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    owner = next((each for each in found or [] if each.get("controller")), None)
+    return f"{title}:\t{owner['kind']}/{owner['name']}\n" if owner else ""
 
 
-def selector(found: Obj | None) -> str:
+def selector(found: Obj) -> str:
     """Return a label selector as text."""
-    if not found:
-        return "<none>"
     parts = [(key, f"{key}={value}") for key, value in (found.get("matchLabels") or {}).items()]
     for each in found.get("matchExpressions") or []:
         word, values = each["operator"], f"({','.join(sorted(each.get('values') or []))})"
         shown = {"In": f"{each['key']} in {values}", "NotIn": f"{each['key']} notin {values}"}
         parts.append((each["key"], shown.get(word, each["key"] if word == "Exists" else f"!{each['key']}")))
-    return ",".join(text for _, text in sorted(parts, key=lambda pair: str(pair[0]))) or "<none>"
+    return ",".join(text for _, text in sorted(parts, key=lambda pair: str(pair[0])))
 
 
 def events(items: list[Obj], now: datetime) -> str:
@@ -88,11 +131,14 @@ def events(items: list[Obj], now: datetime) -> str:
     return out
 
 
-def containers(title: str, found: list[Obj], states: list[Obj] | None, space: str, pod: Obj | None) -> str:
-    """Return containers with their states; ``pod`` is where their field references lead."""
-    known = {state["name"]: state for state in states or []}
-    out = f"{space}{title}:{'' if found else ' <none>'}\n"
-    for container in found:
+def _containers(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    name, space = title.strip(), title[: -len(title.strip())]
+    if not found and name != "Containers":
+        return ""
+    pod = obj if "kind" in obj else None
+    known = {state["name"]: state for state in at(obj, f"status.{STATES[name]}") or []}
+    out = f"{title}:{'' if found else ' <none>'}\n"
+    for container in found or []:
         out += f"  {' ' if space else ''}{container['name']}:\n"
         out += _basic(container, known.get(container["name"]))
         out += _words(container)
@@ -102,7 +148,7 @@ def containers(title: str, found: list[Obj], states: list[Obj] | None, space: st
             if "terminated" in (state.get("lastState") or {}):
                 out += _state("Last State", state["lastState"])
             out += f"    Ready:\t{bool(state.get('ready'))}\n    Restart Count:\t{state.get('restartCount', 0)}\n"
-        out += resources(container.get("resources"), 2)
+        out += _resources("    ", container.get("resources"), {})
         out += "".join(f"    {name}:\t{_probe(container[key])}\n" for key, name in PROBES.items() if key in container)
         out += _environment(container, pod) + _mounts(container)
     return out
@@ -136,21 +182,16 @@ def _state(title: str, state: Obj) -> str:
     if "terminated" not in state:
         reason = (state.get("waiting") or {}).get("reason")
         return f"    {title}:\tWaiting\n" + (f"      Reason:\t{reason}\n" if reason else "")
-    ended = state["terminated"]
-    lines = [(name, ended.get(name.lower())) for name in ("Reason", "Message")]
-    lines += [("Exit Code", str(ended.get("exitCode", 0))), ("Signal", ended.get("signal"))]
-    lines += [("Started", moment(ended.get("startedAt"))), ("Finished", moment(ended.get("finishedAt")))]
-    return f"    {title}:\tTerminated\n" + "".join(f"      {name}:\t{value}\n" for name, value in lines if value)
+    return f"    {title}:\tTerminated\n" + page("Terminated", state["terminated"], "      ")
 
 
-def resources(found: Obj | None, level: int) -> str:
-    """Return limits and requests."""
-    out, space = "", "  " * level
-    for title in ("Limits", "Requests"):
-        amounts = sorted(((found or {}).get(title.lower()) or {}).items())
-        out += (
-            f"{space}{title}:\n" + "".join(f"{space}  {key}:\t{value}\n" for key, value in amounts) if amounts else ""
-        )
+def _resources(title: str, found: Obj | None, obj: Obj) -> str:
+    space = title if title.isspace() else "  "
+    out = "" if title.isspace() or not found else f"{title}:\n"
+    for name in ("Limits", "Requests"):
+        amounts = sorted(((found or {}).get(name.lower()) or {}).items())
+        out += f"{space}{name}:\n" if amounts else ""
+        out += "".join(f"{space}  {key}:\t{value}\n" for key, value in amounts)
     return out
 
 
@@ -207,10 +248,9 @@ def _variable(each: Obj, container: Obj, pod: Obj | None) -> str:
 
 def _field(path: str, pod: Obj | None) -> str:
     head, _, key = path.removesuffix("']").partition("['")
-    value: Any = pod or {}
-    for part in head.split("."):
-        value = value.get(part, "") if isinstance(value, dict) else ""
-    return str(value.get(key, "") if key and isinstance(value, dict) else value)
+    value = at(pod, head)
+    found = value.get(key) if key and isinstance(value, dict) else value
+    return "" if found is None else str(found)
 
 
 def _mounts(container: Obj) -> str:
@@ -224,24 +264,19 @@ def _mounts(container: Obj) -> str:
     return out
 
 
-def volumes(found: list[Obj] | None, space: str) -> str:
-    """Return volumes."""
-    out = f"{space}Volumes:{'' if found else chr(9) + '<none>'}\n"
+def _volumes(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    out = f"{title}:{'' if found else chr(9) + '<none>'}\n"
     for volume in found or []:
-        out += f"  {' ' if space else ''}{volume['name']}:\n"
+        out += f"  {' ' if title.startswith(' ') else ''}{volume['name']}:\n"
         kind = next((key for key in volume if key != "name"), "")
         given = volume.get(kind) or {}
-        out += _projected(given) if kind == "projected" else _source(kind, given)
+        out += page(kind, given, "    ") if kind in LAYOUT else f"    Type:\t{_title(kind)}\n" + content(given, 2)
     return out
 
 
-def _source(kind: str, given: Obj) -> str:
-    """Return the origin of a volume; of kinds without a description of their own, every field."""
-    if kind not in VOLUMES:
-        return f"    Type:\t{_title(kind)}\n" + content(given, 2)
-    fields = VOLUMES[kind]["fields"].items()
-    lines = "".join(f"    {title}:\t{flat(given.get(*field))}\n" for title, field in fields)
-    return f"    Type:\t{VOLUMES[kind]['type']}\n{lines}"
+def _sources(title: str, found: list[Obj] | None, obj: Obj) -> str:
+    pairs = [next(iter(each.items())) for each in found or []]
+    return "".join(page(f"projected {kind}", inner, "    ") for kind, inner in pairs if f"projected {kind}" in LAYOUT)
 
 
 def content(found: Obj, level: int) -> str:
@@ -266,37 +301,7 @@ def _title(field: str) -> str:
     return " ".join(word.upper() if word.upper() in ACRONYMS else word[:1].upper() + word[1:] for word in words)
 
 
-def endpoints(slices: list[Obj], port: str) -> str:
-    """Return the first three addresses of a service's port, and how many more are ready."""
-    if not slices:
-        return "<none>"
-    found = [
-        f"{endpoint['addresses'][0]}:{each['port']}"
-        for piece in slices
-        for each in piece.get("ports") or []
-        if each.get("name", "") == port
-        for endpoint in piece.get("endpoints") or []
-        if (endpoint.get("conditions") or {}).get("ready", True)
-    ]
-    return ",".join(found[:3]) + (f" + {len(found) - 3} more..." if len(found) > 3 else "")
-
-
-def _projected(source: Obj) -> str:
-    out = "    Type:\tProjected (a volume that contains injected data from multiple sources)\n"
-    for each in source.get("sources") or []:
-        kind, inner = next(iter(each.items()))
-        title = {"secret": "SecretName", "configMap": "ConfigMapName"}.get(kind)
-        if title:
-            out += f"    {title}:\t{inner.get('name', '')}\n    Optional:\t{flat(bool(inner.get('optional')))}\n"
-        elif kind == "downwardAPI":
-            out += "    DownwardAPI:\ttrue\n"
-        elif kind == "serviceAccountToken":
-            out += f"    TokenExpirationSeconds:\t{inner.get('expirationSeconds', 3600)}\n"
-    return out
-
-
-def tolerations(title: str, found: list[Obj] | None) -> str:
-    """Return tolerations, by key."""
+def _tolerations(title: str, found: list[Obj] | None, obj: Obj) -> str:
     lines = []
     for each in sorted(found or [], key=lambda one: str(one.get("key", ""))):
         key, value, effect = each.get("key", ""), each.get("value", ""), each.get("effect", "")
@@ -308,34 +313,45 @@ def tolerations(title: str, found: list[Obj] | None) -> str:
     return f"{title}:\t" + "\n\t".join(lines or ["<none>"]) + "\n"
 
 
-def template(found: Obj) -> str:
-    """Return a pod template."""
-    metadata, spec = found.get("metadata") or {}, found.get("spec") or {}
-    out = "Pod Template:\n" + labels("  Labels", metadata.get("labels"))
-    out += notes("  Annotations", metadata["annotations"]) if metadata.get("annotations") else ""
-    out += f"  Service Account:\t{spec['serviceAccountName']}\n" if spec.get("serviceAccountName") else ""
-    if spec.get("initContainers"):
-        out += containers("Init Containers", spec["initContainers"], None, "  ", None)
-    out += containers("Containers", spec.get("containers") or [], None, "  ", None)
-    out += volumes(spec.get("volumes"), "  ")
-    out += spread("  Topology Spread Constraints", spec.get("topologySpreadConstraints"))
-    out += f"  Priority Class Name:\t{spec['priorityClassName']}\n" if spec.get("priorityClassName") else ""
-    return (
-        out
-        + labels("  Node-Selectors", spec.get("nodeSelector"))
-        + tolerations("  Tolerations", spec.get("tolerations"))
-    )
-
-
-def spread(title: str, found: list[Obj] | None) -> str:
-    """Return how pods are to be spread, by topology."""
+def _spread(title: str, found: list[Obj] | None, obj: Obj) -> str:
     lines = []
     for each in sorted(found or [], key=lambda one: str(one["topologyKey"])):
         text = f"{each['topologyKey']}:{each['whenUnsatisfiable']} when max skew {each['maxSkew']} is exceeded"
-        lines.append(text + (f" for selector {selector(each['labelSelector'])}" if "labelSelector" in each else ""))
+        lines.append(
+            text + (f" for selector {selector(each['labelSelector']) or '<none>'}" if "labelSelector" in each else "")
+        )
     return f"{title}:\t" + "\n\t".join(lines) + "\n" if lines else ""
 
 
-def marks(metadata: Obj) -> str:
-    """Return the lines of labels and annotations."""
-    return labels("Labels", metadata.get("labels")) + notes("Annotations", metadata.get("annotations"))
+def _pairs(found: Obj) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(found.items()))
+
+
+def _roles(found: Obj) -> str:
+    return ",".join(sorted({key.removeprefix(ROLE) for key in found if key.startswith(ROLE)})) or "<none>"
+
+
+Block = Callable[[str, Any, Obj], str]
+FORMS: dict[str, Callable[[Any], str]] = {
+    "moment": moment,
+    "selector": selector,
+    "seconds": "{}s".format,
+    "joined": ",".join,
+    "pairs": _pairs,
+    "roles": _roles,
+}
+"""Forms of one value."""
+BLOCKS: dict[str, Block] = {
+    "labels": labels,
+    "notes": notes,
+    "some_notes": lambda title, found, obj: notes(title, found) if found else "",
+    "controller": _controller,
+    "containers": _containers,
+    "resources": _resources,
+    "volumes": _volumes,
+    "sources": _sources,
+    "tolerations": _tolerations,
+    "spread": _spread,
+    "page": lambda title, found, obj: f"{title}:\n" + page(title.strip(), found or {}, "  "),
+}
+"""Forms that may have several lines, or none."""
