@@ -32,7 +32,7 @@ class Socket(Handle):
         self.peer: Place | None = None
         self.ends: Ends | None = None
         self.server: Any = None
-        """Who answers at the other end of a client's connection."""
+        """The other end of a client's connection."""
         self.listener: Listener | None = None
         self._data = bytearray()
         self._ended = False

@@ -105,6 +105,10 @@ async def test_a_file_without_nodes_leaves_them_to_the_command_line(tmp_path):
         assert len(found(cluster, "nodes")) == 3
 
 
+NO_SUCH_PRODUCT = 'nodes[0].product: Unsupported value: "H1000": supported values: "A100"'
+TOO_FEW = "nodes[0].count in body should be greater than or equal to 0"
+
+
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -117,16 +121,8 @@ async def test_a_file_without_nodes_leaves_them_to_the_command_line(tmp_path):
         ("node: []", 1, "node: there is no such field; known are nodes,"),
         ("nodes: 3", 1, 'nodes: Invalid value: "integer": nodes in body must be of type array'),
         ("nodes:\n- 3", 1, "nodes[0] in body must be of type object"),
-        (
-            "nodes:\n- count: 1\n  product: H1000",
-            3,
-            'nodes[0].product: Unsupported value: "H1000": supported values: "A100"',
-        ),
-        (
-            "nodes:\n- {count: -1}",
-            2,
-            "nodes[0].count: Invalid value: -1: nodes[0].count in body should be greater than or equal to 0",
-        ),
+        ("nodes:\n- count: 1\n  product: H1000", 3, NO_SUCH_PRODUCT),
+        ("nodes:\n- {count: -1}", 2, f"nodes[0].count: Invalid value: -1: {TOO_FEW}"),
         ("nodes:\n- {count: yes}", 2, "must be of type integer"),
         ("nodes:\n- {gpus: 17}", 2, "nodes[0].gpus in body should be less than or equal to 16"),
         ("nodes:\n- {labels: {a: 1}}", 2, "put numbers and true into quotes"),

@@ -52,6 +52,14 @@ async def late(made, process):
             await asyncio.sleep(0.005)
 
 
+async def still_running(source):
+    """Start a program in a container, and return both once it has had all that it may compute."""
+    made = shell_world.machine("toolbox")
+    process = begun(made, source)
+    await late(made, process)
+    return made, process
+
+
 @pytest.mark.parametrize(
     ("source", "error"),
     [
@@ -96,9 +104,7 @@ async def test_it_ends_at_its_limit(source, error):
     ],
 )
 async def test_what_never_ends_has_its_share_in_a_thread_of_low_priority_and_is_killed(source):
-    made = shell_world.machine("toolbox")
-    process = begun(made, source)
-    await late(made, process)
+    made, process = await still_running(source)
     threads = [each.native_id for each in threading.enumerate() if each.name == "python"]
     assert [os.getpriority(os.PRIO_PROCESS, each) for each in threads] == [execution.NICE] * len(threads)
     process.signal("KILL")
@@ -115,9 +121,7 @@ async def test_what_never_ends_has_its_share_in_a_thread_of_low_priority_and_is_
     ],
 )
 async def test_a_fork_bomb_ends_with_its_container(source):
-    made = shell_world.machine("toolbox")
-    process = begun(made, source)
-    await late(made, process)
+    made, process = await still_running(source)
     made.stop()
     await asyncio.wait_for(process.wait(), 30)
     while made.processes:

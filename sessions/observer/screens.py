@@ -163,7 +163,7 @@ class Screens:
         return sum(self._flush_screen(known, session, role, names, live_state) for role in ROLES)
 
     def _is_unseen(self, known: _Known) -> bool:
-        """Whether the session had not begun when it was read, and nobody is at its pages.
+        """Tell whether the session had not begun when it was read, and nobody is at its pages.
 
         Whatever changes its state marks every panel. Where Redis does not answer, somebody may be there.
         """

@@ -98,7 +98,7 @@ RUN_LATER = {
     for each in STANDARD
     if each == "this.py" or each.endswith("/__main__.py") and each.partition("/")[0] not in UNWANTED
 }
-"""What does its work when it is imported, and where its source is."""
+"""Modules that do their work when they are imported, with the places of their sources."""
 LOADER = Kept()
 
 

@@ -7,7 +7,7 @@ import torch
 
 
 def fits(batch):
-    """Whether activations of a batch fit into the device."""
+    """Tell whether activations of a batch fit into the device."""
     try:
         held = [torch.empty((batch, 1024, 1024), dtype=torch.float32, device="cuda") for _ in range(4)]
         used = torch.cuda.memory_allocated() / 2**30
