@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Iterator
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,31 +23,16 @@ class Manual(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the page."""
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
-        sections = dict(_pages()[self._page])
-        yield from _section("NAME", f"{self.prog} - {sections.pop('PURPOSE')}")
-        yield from _section("SYNOPSIS", self.format_usage().removeprefix("usage: "))
-        yield from _section("DESCRIPTION", sections.pop("DESCRIPTION"))
-        yield from _section("OPTIONS", self._options())
-        for title, text in sections.items():
-            yield from _section(title, text)
-
-    def _options(self) -> str:
-        """Return what argparse says of the options."""
-        formatter = self._get_formatter()
-        formatter.add_arguments(action for action in self._actions if action.option_strings)
-        return formatter.format_help()
-
-
-def _section(title: str, text: str) -> Iterator[str]:
-    yield title
-    yield textwrap.indent(text.rstrip(), " " * INDENT)
-    yield ""
-
-
-@cache
-def _pages() -> dict[str, dict[str, str]]:
-    pages: dict[str, dict[str, str]] = data.read(Path(__file__).with_name("manual.yaml"))
-    return pages
+        options = self._get_formatter()
+        options.add_arguments(action for action in self._actions if action.option_strings)
+        texts: dict[str, str] = data.read(Path(__file__).with_name("manual.yaml"))[self._page]
+        sections = {
+            "NAME": f"{self.prog} - {texts.pop('PURPOSE')}",
+            "SYNOPSIS": self.format_usage().removeprefix("usage: "),
+            "DESCRIPTION": texts.pop("DESCRIPTION"),
+            "OPTIONS": options.format_help(),
+            **texts,
+        }
+        return "\n".join(
+            f"{title}\n{textwrap.indent(text.rstrip(), ' ' * INDENT)}\n" for title, text in sections.items()
+        )
