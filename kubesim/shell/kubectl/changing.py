@@ -41,19 +41,12 @@ async def scale(process: Process, client: Client, opts: Flags) -> int:
         raise KubectlError("error: no objects passed to scale")
     for kind, obj in found:
         path = f"{place(client, kind, obj)}/scale"
-        before = await client.request("GET", path)
-        _expect(opts, "current-replicas", "replicas", (before.get("spec") or {}).get("replicas", 0))
-        _expect(opts, "resource-version", "resource version", before["metadata"].get("resourceVersion", ""))
+        await client.request("GET", path)
         body = {"spec": {"replicas": int(opts.get("replicas"))}}
         if dry(opts) != "client":
             await send(client, opts, "PATCH", path, body, MERGE)
         await report(process, opts, kind, obj, "scaled")
     return 0
-
-
-def _expect(opts: Flags, flag: str, what: str, found: object) -> None:
-    if flag in opts and opts.get(flag) not in ("-1", "", str(found)):
-        raise KubectlError(f"error: Expected {what} to be {opts.get(flag)}, was {found}")
 
 
 async def label(process: Process, client: Client, opts: Flags) -> int:
@@ -119,11 +112,8 @@ async def _label(
         done = "not labeled"
     elif field == "labels" and all(value is None for value in changes.values()):
         done = "unlabeled"
-    body: Obj = {"metadata": {field: real}}
-    if opts.get("resource-version"):
-        body["metadata"]["resourceVersion"] = opts.get("resource-version")
-    if real or opts.get("resource-version"):
-        await change(process, client, opts, kind, obj, body, done)
+    if real:
+        await change(process, client, opts, kind, obj, {"metadata": {field: real}}, done)
     else:
         await report(process, opts, kind, obj, done)
 

@@ -108,22 +108,12 @@ class Client:
         sort: str = "application/json",
     ) -> Obj:
         """Make a request; raises KubectlError with the server's message."""
-        headers = self.headers({"Accept": accept})
-        data = b""
-        if body is not None:
-            headers["Content-Type"] = sort
-            data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        try:
-            status, told, answer = await self.kube.request(method, path, body=data, headers=headers)
-        except NetworkError as error:
-            raise self.unreachable(error) from error
-        await self._warn(told)
+        data = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else b""
+        answer = await self.raw(method, path, data, accept, sort)
         try:
             found: Obj = json.loads(answer) if answer else {}
         except ValueError:
-            found = {"message": answer.decode("utf-8", "replace").strip()}
-        if status >= 400:
-            raise _refusal(found)
+            return {"message": answer.decode("utf-8", "replace").strip()}
         return found
 
     def unreachable(self, error: NetworkError) -> KubectlError:
@@ -140,11 +130,6 @@ class Client:
         )
         return KubectlError(f"Unable to connect to the server: dial tcp {address}: {reason}")
 
-    @property
-    def warned(self) -> int:
-        """How many warnings of the server have been shown."""
-        return len(self._warned)
-
     async def _warn(self, headers: Mapping[str, str]) -> None:
         """Show the server's warnings, each once."""
         text = next((value for name, value in headers.items() if name.lower() == "warning"), "")
@@ -153,20 +138,24 @@ class Client:
                 self._warned.add(found)
                 await self.process.error(f"Warning: {found.replace(chr(92), '')}\n")
 
-    async def raw(self, method: str, path: str, body: bytes = b"") -> bytes:
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        accept: str = "application/json, */*",
+        sort: str = "application/json",
+    ) -> bytes:
         """Return an answer as it stands. Raises KubectlError with the server's message."""
-        headers = self.headers({"Accept": "application/json, */*", "Content-Type": "application/json"})
+        headers = self.headers({"Accept": accept, **({"Content-Type": sort} if body else {})})
         try:
-            status, _, answer = await self.kube.request(method, path, body=body, headers=headers)
+            status, told, answer = await self.kube.request(method, path, body=body, headers=headers)
         except NetworkError as error:
             raise self.unreachable(error) from error
+        await self._warn(told)
         if status >= 400:
             raise refusal_of(status, answer)
         return answer
-
-    async def text(self, path: str) -> str:
-        """Return what is no JSON: logs."""
-        return (await self.raw("GET", path)).decode("utf-8", "replace")
 
     async def events(self, path: str, accept: str = "application/json") -> AsyncIterator[Obj]:
         """Yield the events of a watch, until ``limit`` seconds are over."""
@@ -238,7 +227,7 @@ def refusal_of(status: int, answer: bytes) -> KubectlError:
         found = json.loads(answer)
     except ValueError:
         found = None
-    if isinstance(found, dict) and found.get("kind") == "Status":
+    if isinstance(found, dict) and "message" in found:
         return _refusal(found)
     text = answer.decode("utf-8", "replace").strip()
     named = {404: ("NotFound", "the server could not find the requested resource")}.get(

@@ -169,7 +169,7 @@ async def _watch(process: Process, client: Client, opts: Flags, targets: Targets
     plain = form in ("", "wide")
     started = bool(answer.get("rows")) and not opts.on("watch-only")
     if started and plain:
-        await process.write(table(_marked(opts, _cells(opts, kind, answer, False, True), "ADDED", True), widths))
+        await process.write(table(_cells(opts, kind, answer, False, True), widths))
     elif started:
         listed = await client.request("GET", _path(client, opts, kind, ""))
         for item in listed["items"]:
@@ -183,20 +183,12 @@ async def _watch(process: Process, client: Client, opts: Flags, targets: Targets
         if plain:
             part = {"rows": event["object"].get("rows"), "columnDefinitions": columns}
             cells = _cells(opts, kind, part, False, not started)
-            await process.write(table(_marked(opts, cells, event["type"], not started), widths))
+            await process.write(table(cells, widths))
             started = True
         else:
             await process.write(_one(opts, kind, event["object"]))
         await process.flush()
     return 0
-
-
-def _marked(opts: Flags, cells: list[list[str]], what: str, headers: bool) -> list[list[str]]:
-    """Return rows with what has happened to them, where that is asked for."""
-    if not opts.on("output-watch-events"):
-        return cells
-    headers = headers and not opts.on("no-headers")
-    return [[f"{'EVENT' if headers and not at else what:<8}", *row] for at, row in enumerate(cells)]
 
 
 def _one(opts: Flags, kind: Resource, obj: Obj) -> str:

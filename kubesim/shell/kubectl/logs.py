@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.flags import Flags, number
-from kubesim.shell.kubectl.streams import container_of, containers, selector_of
-from kubesim.shell.kubectl.targets import kinds_and_names, seconds
+from kubesim.shell.kubectl.streams import container_of, containers, pods_of
+from kubesim.shell.kubectl.targets import seconds
 from kubesim.shell.machine import Process
 
 
@@ -46,46 +46,21 @@ def _check(opts: Flags) -> None:
 
 
 async def _pods(process: Process, client: Client, opts: Flags) -> list[Obj]:
-    base = f"/api/v1/namespaces/{client.namespace}/pods"
     if opts.get("selector"):
-        found = await client.request("GET", f"{base}?{urlencode({'labelSelector': opts.get('selector')})}")
+        text = urlencode({"labelSelector": opts.get("selector")})
+        found = await client.request("GET", f"/api/v1/namespaces/{client.namespace}/pods?{text}")
         if not found.get("items"):
             await process.error(f"No resources found in {client.namespace} namespace.\n")
         return list(found.get("items") or [])
-    word = opts.args[0]
-    if "/" not in word:
-        try:
-            return [await client.request("GET", f"{base}/{word}")]
-        except KubectlError as error:
-            if error.reason != "NotFound":
-                raise
-            raise KubectlError(
-                f'error: error from server (NotFound): {error.message} in namespace "{client.namespace}"',
-                reason=error.reason,
-            ) from error
-    kind, name = (await kinds_and_names(client, [word]))[0]
     try:
-        obj = await client.request("GET", kind.path(client.namespace, name))
+        pods = await pods_of(client, opts.args[0], "get the logs from")
     except KubectlError as error:
         if error.reason != "NotFound":
             raise
         text = f'error: error from server (NotFound): {error.message} in namespace "{client.namespace}"'
         raise KubectlError(text, reason=error.reason) from error
-    if kind.kind == "Pod" and not kind.group:
-        return [obj]
-    labels = selector_of(obj)
-    if not labels:
-        spec = obj.get("spec") or {}
-        missing = (
-            "no pod selector" if "selector" in spec or kind.kind == "Service" else "selector for {} not implemented"
-        )
-        missing = missing.format(f"*{kind.version}.{kind.kind}")
-        raise KubectlError(f"error: cannot get the logs from *{kind.version}.{kind.kind}: {missing}")
-    found = await client.request("GET", f"{base}?{urlencode({'labelSelector': labels})}")
-    pods = sorted(found.get("items") or [], key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
-    if not pods:
-        raise KubectlError("error: timed out waiting for the condition")
     if len(pods) > 1 and not opts.on("all-pods"):
+        pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")))
         await process.error(f"Found {len(pods)} pods, using pod/{pods[0]['metadata']['name']}\n")
         return pods[:1]
     return pods

@@ -66,10 +66,6 @@ async def generate(process: Process, client: Client, opts: Flags) -> int:
 async def token(process: Process, client: Client, opts: Flags) -> int:
     """Ask for a token of a service account."""
     spec: Obj = {"audiences": opts.words("audience")} if opts.words("audience") else {}
-    kind, bound = opts.get("bound-object-kind"), opts.get("bound-object-name")
-    if kind:
-        uid = {"uid": opts.get("bound-object-uid")} if opts.get("bound-object-uid") else {}
-        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": kind, "name": bound, **uid}
     if "duration" in opts:
         spec["expirationSeconds"] = int(seconds(opts, "duration", 0.0))
         if spec["expirationSeconds"] < 0:

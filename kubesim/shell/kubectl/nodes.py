@@ -12,7 +12,6 @@ from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import DRY, change, dry
 from kubesim.shell.kubectl.targets import needs, query
 from kubesim.shell.machine import Process
-from kubesim.times import parse as parsed
 
 TAINT = "See 'kubectl taint -h' for help and examples"
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -63,7 +62,7 @@ async def drain(process: Process, client: Client, opts: Flags) -> int:
 async def _drain(process: Process, client: Client, opts: Flags, name: str) -> int:
     asked = urlencode({"fieldSelector": f"spec.nodeName={name}", "labelSelector": opts.get("pod-selector")})
     found = await client.request("GET", f"/api/v1/pods?{asked}")
-    leaving, reasons, warnings = _sorted(_awaited(process, found.get("items", []), opts), opts)
+    leaving, reasons, warnings = _sorted(found.get("items", []), opts)
     if reasons:
         listed = "; ".join(f"cannot delete {text}: {', '.join(pods)}" for text, pods in reasons.items())
         await process.error(
@@ -74,22 +73,12 @@ async def _drain(process: Process, client: Client, opts: Flags, name: str) -> in
     if warnings:
         shown = "; ".join(f"{text}: {', '.join(pods)}" for text, pods in warnings.items())
         await process.error(f"Warning: {shown}\n")
-    for pod in () if opts.on("disable-eviction") and not dry(opts) else leaving:
+    for pod in leaving:
         await process.write(f"evicting pod {_place(pod)}{DRY[dry(opts)]}\n")
     if not dry(opts):
         await _evict(process, client, opts, leaving)
     await process.write(f"node/{name} drained{DRY[dry(opts)]}\n")
     return 0
-
-
-def _awaited(process: Process, pods: list[Obj], opts: Flags) -> list[Obj]:
-    """Leave out the pods whose deletion has been due for longer than is to be waited."""
-    patience = opts.get("skip-wait-for-delete-timeout")
-    if not patience.isdecimal() or int(patience) == 0:
-        return pods
-    latest = process.machine.now() - int(patience)
-    due = ((pod, pod["metadata"].get("deletionTimestamp")) for pod in pods)
-    return [pod for pod, moment in due if not moment or parsed(moment).timestamp() >= latest]
 
 
 def _plural(reasons: dict[str, list[str]], listed: str) -> str:
@@ -147,10 +136,7 @@ async def _evict(process: Process, client: Client, opts: Flags, pods: list[Obj])
         body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": names, **options}
         while True:
             try:
-                if opts.on("disable-eviction"):
-                    await client.request("DELETE", path, body=options.get("deleteOptions", {}))
-                else:
-                    await client.request("POST", f"{path}/eviction", body=body)
+                await client.request("POST", f"{path}/eviction", body=body)
                 break
             except KubectlError as error:
                 if error.reason == "NotFound":
@@ -165,8 +151,7 @@ async def _evict(process: Process, client: Client, opts: Flags, pods: list[Obj])
     for pod in pods:
         path = kind.path(pod["metadata"]["namespace"], pod["metadata"]["name"])
         await until_gone(process, client, path, end, late)
-        done = "deleted" if opts.on("disable-eviction") else "evicted"
-        await process.write(f"pod/{pod['metadata']['name']} {done}\n")
+        await process.write(f"pod/{pod['metadata']['name']} evicted\n")
 
 
 async def taint(process: Process, client: Client, opts: Flags) -> int:

@@ -78,10 +78,6 @@ async def pause(process: Process, client: Client, opts: Flags) -> int:
 async def status(process: Process, client: Client, opts: Flags) -> int:
     """Tell how far workloads are, and wait until they are done."""
     for kind, obj in await _targets(process, client, opts):
-        wanted = opts.get("revision")
-        now = (obj["metadata"].get("annotations") or {}).get(REVISION, "")
-        if wanted not in ("", "0", now) and kind.kind == "Deployment":
-            raise KubectlError(f"error: desired revision ({wanted}) is different from the running revision ({now})")
         await _status(process, client, opts, kind, obj)
     return 0
 

@@ -26,7 +26,7 @@ NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind o
 
 async def exec_(process: Process, client: Client, opts: Flags) -> int:
     """Run a command in a container."""
-    pod = await pod_of(client, opts.args[0])
+    pod = (await pods_of(client, opts.args[0], "attach to"))[0]
     phase = (pod.get("status") or {}).get("phase")
     if phase in ("Succeeded", "Failed"):
         raise KubectlError(f"error: cannot exec into a container in a completed pod; current phase is {phase}")
@@ -59,7 +59,7 @@ async def enter(process: Process, client: Client, opts: Flags, pod: Obj, contain
     metadata = pod["metadata"]
     query = urlencode({"container": container})
     path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/log?{query}"
-    await process.write(await client.text(path))
+    await process.write(await client.raw("GET", path))
     return 0
 
 
@@ -106,23 +106,22 @@ async def _attached(process: Process, client: Client, opts: Flags, pod: Obj, con
     return await _converse(process, client, pod, "attach", _asked(container, stdin, tty), stdin=stdin, tty=tty)
 
 
-async def pod_of(client: Client, word: str) -> Obj:
-    """Return the pod that a name means, be it of a workload or service. Raises KubectlError."""
-    if "/" not in word:
-        return await client.request("GET", f"/api/v1/namespaces/{client.namespace}/pods/{word}")
-    kind, name = (await kinds_and_names(client, [word]))[0]
+async def pods_of(client: Client, word: str, doing: str) -> list[Obj]:
+    """Return the pod of a name, or those of a workload or service, the best first. Raises KubectlError."""
+    kind, name = (await kinds_and_names(client, [word if "/" in word else f"pods/{word}"]))[0]
     obj = await client.request("GET", kind.path(client.namespace, name))
     if kind.kind == "Pod" and not kind.group:
-        return obj
-    labels = selector_of(obj)
+        return [obj]
+    labels, shown = selector_of(obj), f"*{kind.version}.{kind.kind}"
     if not labels:
-        raise KubectlError(f"error: cannot attach to *{kind.version}.{kind.kind}: selector is empty")
+        known = "selector" in (obj.get("spec") or {}) or kind.kind == "Service"
+        missing = "no pod selector" if known else f"selector for {shown} not implemented"
+        raise KubectlError(f"error: cannot {doing} {shown}: {missing}")
     query = urlencode({"labelSelector": labels})
     found = (await client.request("GET", f"/api/v1/namespaces/{client.namespace}/pods?{query}")).get("items") or []
     if not found:
         raise KubectlError("error: timed out waiting for the condition")
-    best: Obj = sorted(found, key=_worth)[0]
-    return best
+    return sorted(found, key=_worth)
 
 
 def selector_of(obj: Obj) -> str:

@@ -105,8 +105,7 @@ async def run(process: Process) -> int:
         if opts.command in LOCAL:
             return await LOCAL[opts.command](process, opts)
         client = _client(process, opts)
-        status = await VERBS[opts.command](process, client, opts)
-        return await _warned(process, client.warned) if opts.on("warnings-as-errors") and client.warned else status
+        return await VERBS[opts.command](process, client, opts)
     except KubectlError as error:
         await process.write(error.printed)
         await process.flush()
@@ -120,13 +119,6 @@ async def run(process: Process) -> int:
         await process.flush()
         await process.error(f"error: unable to decode an object of an unexpected shape: {error}\n")
         return 1
-
-
-async def _warned(process: Process, count: int) -> int:
-    """Make an error of the server's warnings."""
-    await process.flush()
-    await process.error(f"error: {count} warning{'s' * (count > 1)} received\n")
-    return 1
 
 
 def _client(process: Process, opts: Flags) -> Client:
