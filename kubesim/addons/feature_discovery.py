@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from kubesim.errors import ApiError
 from kubesim.gpu.board import Board
+from kubesim.gpu.mig import jpegs, multiprocessors
 from kubesim.gpu.products import MigProfile
-from kubesim.gpu.smi.table import jpegs, multiprocessors
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.plugin import strategy
 

@@ -7,7 +7,7 @@ import math
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
@@ -94,18 +94,15 @@ class Settings:
     power_limit: float = 0.0
     """0 for the product's own."""
     gpu_clocks: tuple[int, int] | None = None
-    memory_clocks: tuple[int, int] | None = None
-    applications: tuple[int, int] | None = None
-    """(memory, graphics)."""
-    accounting: bool = False
     mig_pending: bool | None = None
     """The MIG mode after the next reset, where it differs from that of now."""
 
     @classmethod
     def load(cls, saved: dict[str, Any]) -> Settings:
-        """Return what ``asdict`` has told, after a journey through JSON."""
-        pairs: dict[str, Any] = {name: tuple(value) for name, value in saved.items() if isinstance(value, list)}
-        return cls(**{**saved, **pairs})
+        """Return what ``asdict`` has told, after a journey through JSON; settings of older versions are gone."""
+        known = {field.name for field in fields(cls)}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in saved.items() if k in known}
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +237,6 @@ class Device:
     def set(self, at: datetime, **changes: object) -> None:
         """Set something of it (fields of ``Settings``), from ``at`` on."""
         self.change(at, settings=replace(self.settings, **changes))  # type: ignore[arg-type]
-
-    def forget_errors(self, at: datetime, *, aggregate: bool) -> None:
-        """Count memory errors from zero again: those since the driver was loaded, or those of ever."""
-        ecc = self.state.ecc
-        pairs = (
-            ((ecc.corrected[0], 0), (ecc.uncorrected[0], 0))
-            if aggregate
-            else (ecc.reset().corrected, ecc.reset().uncorrected)
-        )
-        self.change(at, ecc=Ecc(*pairs))
 
     def reset(self, at: datetime) -> None:
         """Reset the device: the volatile is zero again, what was pending takes effect, its processes are gone."""

@@ -17,6 +17,16 @@ _WIDE_STARTS = range(0, 8, 2)
 _IDS = {7: (0, 1), 4: (1, 1), 3: (1, 4), 2: (3, 2), 1: (7, 1)}
 """Compute slices -> the id of the instance that begins at 0, and the memory slices between two ids."""
 
+_MULTIPROCESSORS = {
+    "ampere": {1: 14, 2: 28, 3: 42, 4: 56, 7: 98},
+    "hopper": {1: 16, 2: 32, 3: 60, 4: 64, 7: 132},
+    "blackwell": {1: 18, 2: 36, 3: 70, 4: 74, 7: 148},
+}
+BAR1_MIB = {"turing": 256, "ada-lovelace": 32768, "blackwell": 262144}
+"""MiB of the aperture through which the CPU sees a device's memory, 128 GiB where it is not named."""
+CUT_BAR1 = 0.37749
+"""The share of it that instances get, all eight memory slices together."""
+
 
 class MigError(Exception):
     """An instance cannot be made or removed; the message is the driver's."""
@@ -102,3 +112,23 @@ def _placed(product: Product, instances: tuple[Instance, ...], wanted: MigProfil
     number = first + start // step
     name = uuid.uuid5(uuid.NAMESPACE_OID, f"{seed}/{number}/{wanted.name}/{len(instances)}")
     return Instance(number, wanted, start, memory_slices(product, wanted), f"MIG-{name}")
+
+
+def multiprocessors(product: Product, slices: int) -> int:
+    """Return how many streaming multiprocessors an instance of so many compute slices has."""
+    return _MULTIPROCESSORS[product.family][slices]
+
+
+def bar1_mib(product: Product) -> int:
+    """Return the size of the aperture through which the CPU sees a device's memory."""
+    return 65536 if product.key == "A100-40GB" else BAR1_MIB.get(product.family, 131072)
+
+
+def apertures(product: Product, item: Instance) -> int:
+    """Return what an instance has of it, in MiB."""
+    return int(bar1_mib(product) * CUT_BAR1 / MEMORY_SLICES * item.size)
+
+
+def jpegs(product: Product, profile: MigProfile) -> int:
+    """Return how many JPEG engines an instance has; an Ampere has but one in all."""
+    return profile.ofas if product.family == "ampere" else profile.decoders

@@ -55,7 +55,6 @@ class Reading:
             "hw_thermal_slowdown": self.state.trouble.hot,
             "hw_power_brake_slowdown": self.state.trouble.power_brake,
             "sw_power_cap": self.power > self.limit * 0.985,
-            "applications_clocks_setting": self._held,
             "gpu_idle": not self.state.tasks,
         }
         return frozenset(name for name, holds in reasons.items() if holds)
@@ -63,11 +62,12 @@ class Reading:
     @property
     def sm_clock(self) -> int:
         """Clock of the multiprocessors."""
-        low, high = self.state.settings.gpu_clocks or (0, self._ceiling)
+        ceiling = self.device.product.clocks["most"][0]
+        low, high = self.state.settings.gpu_clocks or (0, ceiling)
         if not self.state.tasks:
             return min(max(self.device.product.clocks["idle"][0], low), high)
         capped = 0.93 if "sw_power_cap" in self.throttle else 1.0
-        most = min(self._ceiling, high)
+        most = min(ceiling, high)
         return most if capped * self._slow == 1.0 else round(most * self._slow * capped / 15) * 15
 
     @property
@@ -77,23 +77,10 @@ class Reading:
         return most if self.state.tasks else idle
 
     @property
-    def _held(self) -> bool:
-        """Whether its applications clocks keep it below what it could do."""
-        return bool(self.state.tasks) and self._ceiling < self.device.product.clocks["most"][0]
-
-    @property
-    def _ceiling(self) -> int:
-        """The highest clock that its multiprocessors may have."""
-        chosen = self.state.settings.applications
-        return chosen[1] if chosen else self.device.product.clocks["most"][0]
-
-    @property
     def mem_clock(self) -> int:
         """Clock of the memory; products that idle in P0 keep it up."""
         idle, most = self.device.product.clocks["idle"][1], self.device.product.clocks["most"][1]
-        now = most if self.state.tasks or self.device.product.idle_state == "P0" else idle
-        low, high = self.state.settings.memory_clocks or (0, most)
-        return min(max(now, low), high)
+        return most if self.state.tasks or self.device.product.idle_state == "P0" else idle
 
     @property
     def is_idle(self) -> bool:
@@ -191,5 +178,8 @@ def read(device: Device, at: datetime) -> Reading:
 def find(value: Any, path: str) -> Any:
     """Return what lies at a path of names and numbers, as ``state.ecc.corrected.0``."""
     for part in path.split("."):
-        value = value[int(part)] if part.isdecimal() else getattr(value, part)
+        if part.isdecimal():
+            value = value[int(part)]
+        else:
+            value = value[part] if isinstance(value, dict) else getattr(value, part)
     return value

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.products import driver
-from kubesim.gpu.smi import details, instances, monitor, query, setters, table, topology, xml
-from kubesim.gpu.smi.view import NONE_FOUND, View
+from kubesim.gpu.smi import instances, monitor, query, report, setters, table, topology, xml
+from kubesim.gpu.smi.view import NONE_FOUND, NoDevices, View
 
 NO_PERMISSION = 4
 _USAGE = Path(__file__).with_name("usage.yaml")
@@ -23,8 +23,8 @@ NOT_LOADED = (
 )
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {version}\n"
 _MIG_SHORT = {
-    "--list-gpu-instance-profiles": "-lgip", "--list-gpu-instance-possible-placements": "-lgipp",
-    "--list-gpu-instances": "-lgi", "--list-compute-instances": "-lci", "--create-gpu-instance": "-cgi",
+    "--list-gpu-instance-profiles": "-lgip", "--list-gpu-instances": "-lgi",
+    "--list-compute-instances": "-lci", "--create-gpu-instance": "-cgi",
     "--destroy-gpu-instance": "-dgi", "--destroy-compute-instance": "-dci", "--gpu-instance-id": "-gi",
 }  # fmt: skip
 BAD_COMBINATION = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"
@@ -97,9 +97,9 @@ def run(view: View, call: Call) -> tuple[str, int]:
         return "\n".join(lost) + "\n", LOST_STATUS
     try:
         return _PAGES[call.page](view, call)
-    except query.NoDevices as error:
+    except NoDevices as error:
         return f"{error}\n", NONE_STATUS
-    except (query.UnknownField, details.UnknownSection) as error:
+    except (query.UnknownField, report.UnknownSection) as error:
         return f"{error}\n", 2
 
 
@@ -224,8 +224,6 @@ def _mig(view: View, call: Call) -> tuple[str, int]:
     words = call.words
     if "-lgip" in words:
         return instances.profiles(view, call.only)
-    if "-lgipp" in words:
-        return instances.placements(view, call.only)
     if "-lgi" in words:
         return instances.instances(view, call.only)
     if "-lci" in words:
@@ -252,7 +250,7 @@ def _version(view: View, call: Call) -> tuple[str, int]:
 
 
 def _details(view: View, call: Call) -> tuple[str, int]:
-    return (xml.page(view, call.only) if call.xml else details.page(view, call.sections, call.only)), 0
+    return (xml.page(view, call.only) if call.xml else report.page(view, call.sections, call.only)), 0
 
 
 _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {

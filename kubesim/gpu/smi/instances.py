@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from kubesim.gpu.mig import MigError, memory_slices, profile, remaining, room
-from kubesim.gpu.smi.query import chosen
-from kubesim.gpu.smi.table import jpegs, multiprocessors
-from kubesim.gpu.smi.view import Seen, View
+from kubesim.gpu.mig import MigError, jpegs, multiprocessors, profile, remaining
+from kubesim.gpu.smi.view import Seen, View, chosen
 
 _PROFILE_HEAD = """\
 +-------------------------------------------------------------------------------+
@@ -36,19 +34,6 @@ def profiles(view: View, only: list[str]) -> tuple[str, int]:
     """Return the answer to ``-lgip`` and its exit status."""
     lines = [line for seen in _enabled(view, only) for line in _profiles(seen)]
     return ("\n".join([_PROFILE_HEAD, *lines]) + "\n", 0) if lines else (NOT_ENABLED + "\n", 6)
-
-
-def placements(view: View, only: list[str]) -> tuple[str, int]:
-    """Return the answer to ``-lgipp`` and its exit status."""
-    lines: list[str] = []
-    for seen in _enabled(view, only):
-        product = seen.device.product
-        for item in product.mig.values():
-            starts = ",".join(str(start) for start in sorted(room(product, (), item)))
-            lines.append(
-                f"GPU  {seen.number} Profile ID {item.id:>2} Placements: {{{starts}}}:{memory_slices(product, item)}"
-            )
-    return ("\n".join(lines) + "\n", 0) if lines else (NOT_ENABLED + "\n", 6)
 
 
 def instances(view: View, only: list[str]) -> tuple[str, int]:

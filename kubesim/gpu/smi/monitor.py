@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from kubesim.gpu.devices import Task
-from kubesim.gpu.smi.query import chosen
-from kubesim.gpu.smi.table import bar1_mib
-from kubesim.gpu.smi.view import Seen, View
+from kubesim.gpu.mig import bar1_mib
+from kubesim.gpu.smi.view import Seen, View, chosen
 
 Cell = Callable[[Seen], object]
 NONE = "-"

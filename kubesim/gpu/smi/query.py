@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
-from kubesim.gpu.devices import Task
 from kubesim.gpu.products import Product
-from kubesim.gpu.smi.values import GETTERS, NOT_SUPPORTED
-from kubesim.gpu.smi.view import NONE_FOUND, NOT_AVAILABLE, Seen, View
+from kubesim.gpu.readings import find
+from kubesim.gpu.smi.values import CONDITIONS, FORMS, GETTERS, NOT_SUPPORTED
+from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
 
 _FILE = Path(__file__).with_name("fields.yaml")
 STEP_MHZ = 15
@@ -21,13 +21,6 @@ STEP_MHZ = 15
 
 class UnknownField(Exception):
     """A property that nvidia-smi does not know; the message is its own."""
-
-
-class NoDevices(Exception):
-    """``-i`` names no device that is there."""
-
-    def __init__(self) -> None:
-        super().__init__(NONE_FOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +33,27 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A property: its name, what it is, its unit, another name, and what it says where no device is asked."""
+    """A property: its name, what it is, its unit, another name, and what it says where no device is asked.
+
+    ``at``, ``form`` and ``when`` tell where a device has it, how it is told, and when it is.
+    """
 
     name: str
     about: str
     unit: str = ""
     also: str = ""
     value: object = NOT_SUPPORTED
+    at: str = ""
+    form: str = ""
+    when: str = ""
 
     def get(self, seen: Seen, view: View) -> object:
         """Return what a device says."""
-        getter = GETTERS.get(self.name)
-        return self.value if getter is None else getter(seen, view)
+        if self.name in GETTERS:
+            return GETTERS[self.name](seen, view)
+        if not CONDITIONS[self.when](seen):
+            return NOT_SUPPORTED
+        return FORMS[self.form](find(seen, self.at)) if self.at else self.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +100,9 @@ def _switch(name: str, entry: dict[str, Any]) -> Switch:
 
 
 @cache
-def field(name: str) -> Field:
-    """Return a property of ``--query-gpu``."""
-    return switches()["gpu"].find([name])[0]
+def properties() -> dict[str, Field]:
+    """Return the properties of ``--query-gpu``, by all of their names."""
+    return {name: field for field in switches()["gpu"].fields for name in (field.name, field.also) if name}
 
 
 Row = Callable[[Field], object]
@@ -119,15 +121,6 @@ def answer(view: View, switch: str, names: str, options: Options, only: Iterable
     return "".join(f"{line}\n" for line in ([head] if options.header else []) + [*rows])
 
 
-def chosen(view: View, only: Iterable[str]) -> list[Seen]:
-    """Return the devices that ``-i`` names by number, address or UUID; all where it names none. Raises NoDevices."""
-    wanted = {word.strip().lower() for word in only}
-    seen = [item for item in view.present() if not wanted or wanted & item.names]
-    if wanted and not seen:
-        raise NoDevices
-    return seen
-
-
 def _cell(value: object, unit: str, options: Options) -> str:
     plain = not unit or not options.units or str(value).startswith("[") or value == NOT_AVAILABLE
     return str(value) if plain else f"{value} {unit}"
@@ -137,50 +130,15 @@ def _device(view: View, seen: Seen) -> Iterator[Row]:
     yield lambda each: each.get(seen, view)
 
 
-def _whose(view: View, seen: Seen, own: dict[str, object]) -> Row:
-    """Return a row about something of a device; ``own``: what is not of the device itself."""
-
-    def get(each: Field) -> object:
-        known = own.get(each.name)
-        return (
-            known
-            if known is not None
-            else field(each.name).get(seen, view)
-            if each.name in _SHARED
-            else NOT_SUPPORTED
-        )
-
-    return get
-
-
 def _apps(view: View, seen: Seen) -> Iterator[Row]:
     for task in view.tasks(seen):
-        yield _whose(view, seen, _app(view, seen, task))
-
-
-def _app(view: View, seen: Seen, task: Task) -> dict[str, object]:
-    return {"pid": task.pid, "process_name": task.name, "used_gpu_memory": seen.device.held(task, view.at)}
-
-
-def _retired(view: View, seen: Seen) -> Iterator[Row]:
-    """Pages are retired by products that remap no rows; others say for each cause that they have none."""
-    remap, turing = seen.device.state.remap, seen.device.product.family == "turing"
-    for cause, count in (("Single Bit ECC", remap.corrected), ("Double Bit ECC", remap.uncorrected)):
-        for number in range(count) if turing else (-1,):
-            own: dict[str, object] = {"retired_pages.cause": cause}
-            if number >= 0:
-                own["retired_pages.address"] = f"0x{0x1C2A4C + number * 0x1000:016x}"
-            yield _whose(view, seen, own)
+        held = seen.device.held(task, view.at)
+        own = {"pid": task.pid, "process_name": task.name, "used_gpu_memory": held}
+        yield lambda each, own=own: own.get(each.name) or properties()[each.name].get(seen, view)  # type: ignore[misc]
 
 
 def _remapped(view: View, seen: Seen) -> Iterator[Row]:
-    yield _whose(view, seen, {})
-
-
-def _clocks(view: View, seen: Seen) -> Iterator[Row]:
-    for memory, graphics in clocks(seen.device.product):
-        for clock in graphics:
-            yield _whose(view, seen, {"memory": memory, "graphics": clock})
+    yield lambda each: properties()[each.name].get(seen, view)
 
 
 def clocks(product: Product) -> list[tuple[int, range]]:
@@ -190,17 +148,8 @@ def clocks(product: Product) -> list[tuple[int, range]]:
     return found if idle[1] == most[1] else [*found, (idle[1], range(idle[0], idle[0] - 1, -STEP_MHZ))]
 
 
-_SHARED = {
-    "timestamp", "gpu_name", "gpu_bus_id", "gpu_serial", "gpu_uuid", "remapped_rows.correctable",
-    "remapped_rows.uncorrectable", "remapped_rows.pending", "remapped_rows.failure",
-    *(f"remapped_rows.histogram.{name}" for name in ("max", "high", "partial", "low", "none")),
-}  # fmt: skip
-"""What other switches tell as ``--query-gpu`` does."""
 _ROWS: dict[str, Callable[[View, Seen], Iterable[Row]]] = {
     "gpu": _device,
     "compute-apps": _apps,
-    "accounted-apps": lambda view, seen: (),
-    "retired-pages": _retired,
     "remapped-rows": _remapped,
-    "supported-clocks": _clocks,
 }

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubesim.gpu.mig import MigError
-from kubesim.gpu.smi.query import chosen, clocks
 from kubesim.gpu.smi.values import enabled
-from kubesim.gpu.smi.view import Seen, View
+from kubesim.gpu.smi.view import Seen, View, chosen
 
 INVALID, NO_PERMISSION, IN_USE, RESET_FAILED = 2, 4, 19, 255
 EARLY = "Terminating early due to previous errors.\n"
@@ -115,17 +114,12 @@ def _pair(value: str) -> tuple[int, int]:
     return int(words[0]), int(words[1])
 
 
-def _toggle(name: str, word: str, done: str) -> Do:
-    """Switch a mode on or off; ``word`` begins the sentence that it is so already, ``done`` ends the other."""
-
-    def do(view: View, seen: Seen, value: str) -> str:
-        on, address = _switch(value), seen.device.pci_address
-        if getattr(seen.device.settings, name) == on:
-            return f"{word} mode is already {enabled(on)} for GPU {address}.\n"
-        seen.device.set(view.at, **{name: on})
-        return f"{enabled(on)} {done} for GPU {address}.\n"
-
-    return do
+def _persistence(view: View, seen: Seen, value: str) -> str:
+    on, address = _switch(value), seen.device.pci_address
+    if seen.device.settings.persistence == on:
+        return f"Persistence mode is already {enabled(on)} for GPU {address}.\n"
+    seen.device.set(view.at, persistence=on)
+    return f"{enabled(on)} persistence mode for GPU {address}.\n"
 
 
 def _compute(view: View, seen: Seen, value: str) -> str:
@@ -152,51 +146,18 @@ def _power(view: View, seen: Seen, value: str) -> str:
     return f"Power limit for GPU {address} was set to {wanted:.2f} W from {before:.2f} W.\n"
 
 
-def _lock(name: str, place: int, title: str, short: str) -> Do:
-    """Hold clocks, of the multiprocessors or of the memory, between two of those that they can have."""
-
-    def do(view: View, seen: Seen, value: str) -> str:
-        low, high = _pair(value)
-        seen.device.set(view.at, **{name: _within(seen.device.product.clocks, place, low, high)})
-        return f'{title} clocks set to "({short}Min {low}, {short}Max {high})" for GPU {seen.device.pci_address}\n'
-
-    return do
+def _lock(view: View, seen: Seen, value: str) -> str:
+    """Hold the clocks of the multiprocessors between two of those that they can have."""
+    low, high = _pair(value)
+    least, most = (seen.device.product.clocks[name][0] for name in ("idle", "most"))
+    held = (min(max(low, least), most), min(max(high, least), most))
+    seen.device.set(view.at, gpu_clocks=held)
+    return f'GPU clocks set to "(gpuClkMin {low}, gpuClkMax {high})" for GPU {seen.device.pci_address}\n'
 
 
-def _within(limits: dict[str, list[int]], place: int, low: int, high: int) -> tuple[int, int]:
-    least, most = limits["idle"][place], limits["most"][place]
-    return min(max(low, least), most), min(max(high, least), most)
-
-
-def _applications(view: View, seen: Seen, value: str) -> str:
-    memory, graphics = _pair(value)
-    if not any(memory == known and graphics in possible for known, possible in clocks(seen.device.product)):
-        raise Refused(
-            f'Specified clock combination "(MEM {memory}, SM {graphics})" is not supported for GPU '
-            f"{seen.device.pci_address}. Run 'nvidia-smi -q -d SUPPORTED_CLOCKS' to see list of supported clock "
-            "combinations",
-            INVALID,
-        )
-    seen.device.set(view.at, applications=(memory, graphics))
-    return f'Applications clocks set to "(MEM {memory}, SM {graphics})" for GPU {seen.device.pci_address}\n'
-
-
-def _forget(name: str) -> Do:
-    """Let a setting be as it was at first."""
-
-    def do(view: View, seen: Seen, value: str) -> str:
-        seen.device.set(view.at, **{name: None})
-        return ""
-
-    return do
-
-
-def _errors(view: View, seen: Seen, value: str) -> str:
-    if value.upper() not in ("0", "VOLATILE", "1", "AGGREGATE"):
-        raise Refused(f"Invalid value: {value}", INVALID)
-    aggregate = value.upper() in ("1", "AGGREGATE")
-    seen.device.forget_errors(view.at, aggregate=aggregate)
-    return f"Reset {'aggregate' if aggregate else 'volatile'} ECC errors to zero for GPU {seen.device.pci_address}.\n"
+def _unlock(view: View, seen: Seen, value: str) -> str:
+    seen.device.set(view.at, gpu_clocks=None)
+    return ""
 
 
 def _mig(view: View, seen: Seen, value: str) -> str:
@@ -217,25 +178,13 @@ def _mig(view: View, seen: Seen, value: str) -> str:
 
 _NO_CLOCKS = "The current user does not have permission to change clocks for GPU {}."
 SETTERS: dict[str, Setter] = {
-    "persistence-mode": Setter(
-        _toggle("persistence", "Persistence", "persistence mode"),
-        "Unable to set persistence mode for GPU {}: Insufficient Permissions",
-    ),
-    "accounting-mode": Setter(
-        _toggle("accounting", "Accounting", "Accounting Mode"),
-        "Unable to set accounting mode for GPU {}: Insufficient Permissions",
-    ),
+    "persistence-mode": Setter(_persistence, "Unable to set persistence mode for GPU {}: Insufficient Permissions"),
     "compute-mode": Setter(_compute, "Unable to set the compute mode for GPU {}: Insufficient Permissions"),
     "power-limit": Setter(
         _power, "Failed to set power management limit for GPU {}: Insufficient Permissions", warns=True
     ),
-    "lock-gpu-clocks": Setter(_lock("gpu_clocks", 0, "GPU", "gpuClk"), _NO_CLOCKS, warns=True),
-    "reset-gpu-clocks": Setter(_forget("gpu_clocks"), _NO_CLOCKS),
-    "lock-memory-clocks": Setter(_lock("memory_clocks", 1, "Memory", "memClk"), _NO_CLOCKS, warns=True),
-    "reset-memory-clocks": Setter(_forget("memory_clocks"), _NO_CLOCKS),
-    "applications-clocks": Setter(_applications, _NO_CLOCKS, warns=True),
-    "reset-applications-clocks": Setter(_forget("applications"), _NO_CLOCKS),
-    "reset-ecc-errors": Setter(_errors, "Unable to reset ECC errors for GPU {}: Insufficient Permissions"),
+    "lock-gpu-clocks": Setter(_lock, _NO_CLOCKS, warns=True),
+    "reset-gpu-clocks": Setter(_unlock, _NO_CLOCKS),
     "multi-instance-gpu": Setter(_mig, "Unable to {word} MIG Mode for GPU {}: Insufficient Permissions"),
 }
 """By the long name of the option."""

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubesim.gpu.devices import Task
-from kubesim.gpu.mig import MEMORY_SLICES, Instance
-from kubesim.gpu.products import MigProfile, Product, driver
-from kubesim.gpu.smi.query import chosen
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
+from kubesim.gpu.mig import Instance, apertures, jpegs, multiprocessors
+from kubesim.gpu.products import driver
+from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
 
 WIDTH = 89
 _RULE = "+-----------------------------------------+------------------------+----------------------+"
@@ -35,15 +34,6 @@ _PROCESS_HEAD = """\
 |  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
 |        ID   ID                                                               Usage      |
 |=========================================================================================|"""
-_MULTIPROCESSORS = {
-    "ampere": {1: 14, 2: 28, 3: 42, 4: 56, 7: 98},
-    "hopper": {1: 16, 2: 32, 3: 60, 4: 64, 7: 132},
-    "blackwell": {1: 18, 2: 36, 3: 70, 4: 74, 7: 148},
-}
-BAR1_MIB = {"turing": 256, "ada-lovelace": 32768, "blackwell": 262144}
-"""MiB of the aperture through which the CPU sees a device's memory, 128 GiB where it is not named."""
-CUT_BAR1 = 0.37749
-"""The share of it that instances get, all eight memory slices together."""
 _END = "+-----------------------------------------------------------------------------------------+"
 
 
@@ -106,26 +96,6 @@ def _instance(view: View, seen: Seen, number: int, item: Instance) -> list[str]:
         f"|{sms:>3}{seen.device.state.ecc.uncorrected[0]:>7} |{engines} |",
         f"|{'':18}|{0:>16}MiB / {apertures(product, item):>5}MiB    |{'':11}|{'':23}|",
     ]
-
-
-def multiprocessors(product: Product, slices: int) -> int:
-    """Return how many streaming multiprocessors an instance of so many compute slices has."""
-    return _MULTIPROCESSORS[product.family][slices]
-
-
-def bar1_mib(product: Product) -> int:
-    """Return the size of the aperture through which the CPU sees a device's memory."""
-    return 65536 if product.key == "A100-40GB" else BAR1_MIB.get(product.family, 131072)
-
-
-def apertures(product: Product, item: Instance) -> int:
-    """Return what an instance has of it, in MiB."""
-    return int(bar1_mib(product) * CUT_BAR1 / MEMORY_SLICES * item.size)
-
-
-def jpegs(product: Product, profile: MigProfile) -> int:
-    """Return how many JPEG engines an instance has; an Ampere has but one in all."""
-    return profile.ofas if product.family == "ampere" else profile.decoders
 
 
 def _processes(view: View, seen: list[Seen]) -> list[str]:

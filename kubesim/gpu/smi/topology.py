@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubesim.gpu.devices import NVLINK_GBPS, Device
-from kubesim.gpu.smi.query import chosen
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
+from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
 
 CUT = "Nvlink queries are not supported for Devices in MIG mode"
 _UNDERLINED, _PLAIN = "\x1b[4m", "\x1b[0m"

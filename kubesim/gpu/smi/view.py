@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,6 +14,13 @@ from kubesim.gpu.readings import Reading, read
 NOT_AVAILABLE = "N/A"
 LOST = "Unable to determine the device handle for GPU{index}: {bus}: Unknown Error"
 NONE_FOUND = "No devices were found"
+
+
+class NoDevices(Exception):
+    """``-i`` names no device that is there."""
+
+    def __init__(self) -> None:
+        super().__init__(NONE_FOUND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +97,12 @@ class View:
         whole = device.mig_mode and ids == {None}
         mine = tuple(item for item in device.instances if whole or item.id in ids)
         return Seen(number, device, mine, read(device, self.at))
+
+
+def chosen(view: View, only: Iterable[str]) -> list[Seen]:
+    """Return the devices that ``-i`` names by number, address or UUID; all where it names none. Raises NoDevices."""
+    wanted = {word.strip().lower() for word in only}
+    seen = [item for item in view.present() if not wanted or wanted & item.names]
+    if wanted and not seen:
+        raise NoDevices
+    return seen

@@ -8,10 +8,9 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from kubesim import data
-from kubesim.gpu.smi import details
-from kubesim.gpu.smi.query import chosen
-from kubesim.gpu.smi.sections import ALONE, Tree
-from kubesim.gpu.smi.view import Seen, View
+from kubesim.gpu.smi import report
+from kubesim.gpu.smi.report import Tree
+from kubesim.gpu.smi.view import Seen, View, chosen
 
 _FILE = Path(__file__).with_name("elements.yaml")
 _BEGIN = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n<nvidia_smi_log>'
@@ -21,7 +20,7 @@ _ALSO = {"Temperature": "SUPPORTED_GPU_TARGET_TEMP", "Fabric": "SUPPORTED_CLOCKS
 
 def page(view: View, only: Iterable[str] = ()) -> str:
     """Return the document. Raises query.NoDevices."""
-    lines = [_BEGIN, *_elements(details.head(view), "", 1)]
+    lines = [_BEGIN, *_elements(report.head(view), "", 1)]
     for seen in chosen(view, only):
         lines += [f'\t<gpu id="{seen.device.pci_address}">', *_elements(_whole(view, seen), "", 2), "\t</gpu>"]
     return "\n".join([*lines, "</nvidia_smi_log>"]) + "\n"
@@ -29,10 +28,10 @@ def page(view: View, only: Iterable[str] = ()) -> str:
 
 def _whole(view: View, seen: Seen) -> Tree:
     tree: Tree = []
-    for label, value in details.report(view, seen):
+    for label, value in report.report(view, seen):
         tree.append((label, value))
         if label in _ALSO:
-            tree += ALONE[_ALSO[label]](view, seen)
+            tree += report.section(view, seen, _ALSO[label])
     return tree
 
 

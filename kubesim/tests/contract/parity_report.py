@@ -28,7 +28,9 @@ LEFT_OUT = (
 )
 NODES_LEFT_OUT = (
     "On nodes, dcgmi has no statistics of jobs and processes (stats), policies, configurations, field groups, "
-    "modules and profiling pages."
+    "modules and profiling pages. nvidia-smi neither sets applications and memory clocks and accounting, nor sets "
+    "counts of errors back, and lists no retired pages, accounted processes, supported clocks as CSV and possible "
+    "placements of instances."
 )
 """What the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (

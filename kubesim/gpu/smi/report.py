@@ -1,0 +1,210 @@
+"""``nvidia-smi -q``: everything about each device, whole or by section (``report.yaml``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kubesim import data
+from kubesim.gpu.devices import Task
+from kubesim.gpu.mig import Instance, apertures, jpegs, multiprocessors
+from kubesim.gpu.products import driver
+from kubesim.gpu.readings import Reading, find, read
+from kubesim.gpu.smi.query import clocks, properties
+from kubesim.gpu.smi.values import GETTERS, remaps
+from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
+
+Tree = list[tuple[str, "str | Tree"]]
+COLUMN, PROCESS_COLUMN = 55, 42
+INDENT = 4
+SAMPLES, SPAN_S = 60, 118.0
+ALONE = "SUPPORTED_CLOCKS", "SUPPORTED_GPU_TARGET_TEMP", "ACCOUNTING", "VOLTAGE", "GSP_FIRMWARE_VERSION"
+"""What is told only when ``-d`` asks for it."""
+_PLACE = re.compile(r"\{([^}|]+)\|?([^}]*)\}")
+
+
+class UnknownSection(Exception):
+    """``-d`` names something that nvidia-smi does not have; the message is its own."""
+
+
+def page(view: View, sections: Iterable[str] = (), only: Iterable[str] = ()) -> str:
+    """Return the report. Raises UnknownSection, query.NoDevices."""
+    wanted = [name.strip().upper() for name in sections]
+    if unknown := [name for name in wanted if name not in _sections()]:
+        raise UnknownSection(f"Display type is not recognized: {unknown[0]}\n")
+    lines = ["", "==============NVSMI LOG==============", "", *_lines(head(view)[:3]), "", *_lines(head(view)[3:])]
+    for seen in chosen(view, only):
+        tree = report(view, seen) if not wanted else [row for name in wanted for row in _sampled(view, seen, name)]
+        lines += [f"GPU {seen.device.pci_address}", *_lines(tree, INDENT), ""]
+    return "\n".join(lines) + "\n"
+
+
+def head(view: View) -> Tree:
+    """Return what is said before the devices."""
+    return [
+        ("Timestamp", view.at.strftime("%a %b %e %H:%M:%S %Y")),
+        ("Driver Version", driver().version),
+        ("CUDA Version", driver().cuda),
+        ("Attached GPUs", str(len(view.present()))),
+    ]
+
+
+def report(view: View, seen: Seen) -> Tree:
+    """Return everything about a device."""
+    names = [name for name in _sections() if " " not in name and name not in ALONE]
+    return [row for name in names for row in section(view, seen, name)]
+
+
+def section(view: View, seen: Seen, name: str) -> Tree:
+    """Return one section."""
+    if name == "ROW_REMAPPER" and not remaps(seen):
+        return [("Remapped Rows", NOT_AVAILABLE)]
+    own = f"{name} {seen.device.product.family}"
+    return _tree(view, seen, _sections().get(own) or _sections()[name])
+
+
+@cache
+def _sections() -> dict[str, dict[str, Any]]:
+    return dict(data.read(Path(__file__).with_name("report.yaml")))
+
+
+def _tree(view: View, seen: Seen, entries: dict[str, Any]) -> Tree:
+    found: Tree = []
+    for label, value in entries.items():
+        if label.startswith("*"):
+            found += _PARTS[label[1:]](view, seen)
+        elif isinstance(value, dict):
+            found.append((label, _tree(view, seen, value)))
+        else:
+            found.append((label, NOT_AVAILABLE if value is None else _filled(view, seen, value)))
+    return found
+
+
+def _filled(view: View, seen: Seen, text: str) -> str:
+    """Return a text with the values that it has places for."""
+    known = properties()
+
+    def value(match: re.Match[str]) -> str:
+        name, unit = match.groups()
+        if name in known:
+            found, unit = known[name].get(seen, view), unit or known[name].unit
+        else:
+            found = GETTERS[name](seen, view) if name in GETTERS else find(seen, name)
+        if str(found).startswith("["):
+            return NOT_AVAILABLE
+        return f"{found} {unit}" if unit and found != NOT_AVAILABLE else str(found)
+
+    return _PLACE.sub(value, text)
+
+
+def _sampled(view: View, seen: Seen, name: str) -> Tree:
+    """Return a section with what it tells of the last two minutes where it stands alone."""
+    return [*section(view, seen, name), *(_samples(view, seen, *each) for each in _SAMPLED.get(name, ()))]
+
+
+def _samples(
+    view: View, seen: Seen, label: str, unit: str, get: Callable[[Reading], float] | None
+) -> tuple[str, Tree]:
+    """Return the statistics of the last two minutes; a driver of today keeps none of clocks."""
+    if get is None or seen.device.mig_mode:
+        nothing = "Not Found" if get is None else NOT_AVAILABLE
+        return label, [(name, nothing) for name in ("Duration", "Number of Samples", "Max", "Min", "Avg")]
+    steps = (view.at - timedelta(seconds=SPAN_S * step / (SAMPLES - 1)) for step in range(SAMPLES))
+    found = [get(read(seen.device, at)) for at in steps]
+    statistics = (("Max", max(found)), ("Min", min(found)), ("Avg", sum(found) / len(found)))
+    form = "{:.2f} {}" if unit == "W" else "{:.0f} {}"
+    rows: Tree = [(name, form.format(value, unit)) for name, value in statistics]
+    return label, [("Duration", f"{SPAN_S:.2f} sec"), ("Number of Samples", str(SAMPLES)), *rows]
+
+
+def _lines(tree: Tree, indent: int = 0, column: int = COLUMN) -> list[str]:
+    lines: list[str] = []
+    for label, value in tree:
+        if label.startswith("<"):
+            continue
+        text = " " * indent + label.removesuffix(">")
+        if isinstance(value, str):
+            lines.append(f"{text:<{column}}: {value}")
+        else:
+            narrow = PROCESS_COLUMN if label == "Processes>" else column
+            lines += [text, *_lines(value, indent + INDENT, narrow)]
+    return lines
+
+
+def _instances(view: View, seen: Seen) -> Tree:
+    """Return what is told of each MIG instance that the caller has."""
+    found: Tree = [("MIG Device", _instance(view, seen, *each)) for each in enumerate(seen.cut)]
+    return [("<mig_devices>", found or "\nNone"), *((f"{label}>", tree) for label, tree in found)]
+
+
+def _instance(view: View, seen: Seen, number: int, item: Instance) -> Tree:
+    product, total, bar1 = seen.device.product, item.profile.memory_mib, apertures(seen.device.product, item)
+    used = seen.device.used(view.at, item.id) + item.own_mib
+    engines = (
+        ("Multiprocessor count", multiprocessors(product, item.profile.slices)),
+        ("Copy Engine count", item.profile.copy_engines),
+        ("Encoder count", 0),
+        ("Decoder count", item.profile.decoders),
+        ("OFA count", item.profile.ofas),
+        ("JPG count", jpegs(product, item.profile)),
+    )
+    memory = (("Total", total), ("Reserved", 0), ("Used", used), ("Free", total - used))
+    aperture = (("Total", bar1), ("Used", 0), ("Free", bar1))
+    return [
+        ("Index", str(number)),
+        ("GPU Instance ID", str(item.id)),
+        ("Compute Instance ID", "0"),
+        ("Device Attributes", [("Shared", [(label, str(count)) for label, count in engines])]),
+        ("ECC Errors>", [("Volatile", [("SRAM Uncorrectable", "0")])]),
+        ("<ecc_error_count>", [("<volatile_count>", [("SRAM Uncorrectable", "0")])]),
+        ("Shared FB Memory Usage", [(label, f"{mib} MiB") for label, mib in memory]),
+        ("Shared BAR1 Memory", [(label, f"{mib} MiB") for label, mib in aperture]),
+    ]
+
+
+def _clocks(view: View, seen: Seen) -> Tree:
+    """Every clock that the memory can have, each with those that the multiprocessors can have then."""
+    found: Tree = []
+    for memory, graphics in clocks(seen.device.product):
+        each = [f"{clock} MHz" for clock in graphics]
+        found += [("Memory>", f"{memory} MHz"), *(("    Graphics>", clock) for clock in each)]
+        inner: Tree = [("<value>", f"{memory} MHz"), *(("<supported_graphics_clock>", clock) for clock in each)]
+        found.append(("<supported_mem_clock>", inner))
+    return [("Supported Clocks", found)]
+
+
+def _processes(view: View, seen: Seen) -> Tree:
+    """In the text the processes stand one below the other, each is an element in XML."""
+    tasks = [_process(view, seen, task) for task in view.tasks(seen)]
+    text: Tree = [row for rows in tasks for row in rows]
+    return [("Processes>", text or "None"), ("<processes>", [("<process_info>", rows) for rows in tasks])]
+
+
+def _process(view: View, seen: Seen, task: Task) -> Tree:
+    cut = task.instance is not None
+    return [
+        ("GPU instance ID", str(task.instance) if cut else NOT_AVAILABLE),
+        ("Compute instance ID", "0" if cut else NOT_AVAILABLE),
+        ("Process ID", str(task.pid)),
+        ("    Type", "C"),
+        ("    Name", task.name),
+        ("    Used GPU Memory", f"{seen.device.held(task, view.at)} MiB"),
+    ]
+
+
+_PARTS = {"instances": _instances, "clocks": _clocks, "processes": _processes}
+_SAMPLED: dict[str, list[tuple[str, str, Callable[[Reading], float] | None]]] = {
+    "POWER": [("Power Samples", "W", lambda reading: reading.power)],
+    "UTILIZATION": [
+        ("GPU Utilization Samples", "%", lambda reading: reading.util),
+        ("Memory Utilization Samples", "%", lambda reading: reading.memory_util),
+        ("ENC Utilization Samples", "%", lambda reading: 0),
+        ("DEC Utilization Samples", "%", lambda reading: 0),
+    ],
+    "CLOCK": [("SM Clock Samples", "MHz", None), ("Memory Clock Samples", "MHz", None)],
+}
+"""What a section of its own tells of the last two minutes, too."""
