@@ -38,11 +38,12 @@ from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
 from kubesim.schema.kinds import registry as builtin
-from kubesim.schema.registry import Kind, OwnType
+from kubesim.schema.registry import Kind
 from kubesim.schema.types import shape_of
 
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
+    from kubesim.custom.definitions import CustomType
 
 CHANGING = ("services", "persistentvolumeclaims")
 """Kinds that can come to ask for more of a quota when they change."""
@@ -94,7 +95,7 @@ def decode(kind: Kind, obj: Obj, options: Options, patch: Patched | None = None)
     return decoded
 
 
-def _decode_custom(kind: Kind, own: OwnType, obj: Obj, options: Options, patch: Patched | None) -> Obj:
+def _decode_custom(kind: Kind, own: CustomType, obj: Obj, options: Options, patch: Patched | None) -> Obj:
     """Copy a custom object as its schema has it; what is wrong with its values is found when it is validated."""
     unknown: list[str] = []
     try:

@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError
 from kubesim.schema.types import Shape, shape_of
 
 if TYPE_CHECKING:
-    from kubesim.api.status import FieldError
-    from kubesim.schema.columns import Column
+    from kubesim.custom.definitions import CustomType
 
 NO_LABEL = "field label not supported: {label}"
 """The answer of kinds that have field selectors of their own, to a label that they do not know."""
@@ -70,56 +69,6 @@ class Immutable:
     type_name: str = ""
 
 
-class Conversion(Protocol):
-    """Converts the objects of a custom kind; ``storage`` is the apiVersion in which they are kept."""
-
-    @property
-    def storage(self) -> str:
-        """The apiVersion in which objects are kept."""
-
-    def served(self, objects: Iterable[Any], api_version: str) -> list[Any]:
-        """Return stored objects in another version. Raises Unanswered."""
-
-    def converted(self, obj: Any, api_version: str, talk: Any) -> Any:
-        """Return one object in another version. Raises Unanswered."""
-
-
-class OwnType(Protocol):
-    """The type of a kind that the table of types does not have: that of a custom resource."""
-
-    @property
-    def schema(self) -> Obj:
-        """The OpenAPI schema."""
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """What ``kubectl get`` prints."""
-
-    @property
-    def converter(self) -> Conversion | None:
-        """What converts objects between versions, where that is more than their name."""
-
-    def unconverted(self) -> OwnType:
-        """Return the type of the same objects as they are kept."""
-
-    @property
-    def shape(self) -> Shape:
-        """How objects merge."""
-
-    @property
-    def digest(self) -> str:
-        """Another text for another schema."""
-
-    def decode(self, obj: Obj, unknown: list[str]) -> Obj:
-        """Return a copy with what the type knows, and with defaults; the paths of the rest go into ``unknown``."""
-
-    def read(self, obj: Obj) -> Obj:
-        """Return a stored object as the type of today has it."""
-
-    def errors(self, obj: Obj, old: Obj | None, told: list[str]) -> Iterator[FieldError]:
-        """Yield what is wrong with an object, or with a change of ``old``; into ``told`` goes what was so before."""
-
-
 @dataclass(frozen=True)
 class Kind:
     """One served kind. Two versions of a kind share one ``storage``; ``resource`` is kubectl's name of it."""
@@ -165,7 +114,8 @@ class Kind:
     """Answered at once and never stored (access reviews)."""
     cleanup: str = ""
     """The finalizer that every object gets when it is deleted."""
-    custom: OwnType | None = None
+    custom: CustomType | None = None
+    """The type of the objects of a CustomResourceDefinition."""
     stored_version: str = ""
     """The version in which objects are stored, where it is not that of ``storage``."""
 
