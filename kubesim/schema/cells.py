@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kubesim.api.durations import between, human, parse_time, since
@@ -14,7 +15,21 @@ Cell = str | int | float | bool | None
 NO_NAMES: frozenset[str] = frozenset()
 NONE = "<none>"
 JOB_WORDS = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+ACCESS = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+ADDRESS_WIDTH, SHOWN_METRICS, SHOWN_HOSTS = 16, 2, 3
 ROLE_PREFIX = "node-role.kubernetes.io/"
+PLAIN: dict[str, Callable[[Any], Cell]] = {
+    "number": lambda value: int(value or 0),
+    "text": str,
+    "texts": lambda values: ",".join(value or "" for value in values or ()),
+    "names": lambda values: ", ".join(value or "" for value in values or ()),
+    "count": lambda value: len(value or ()),
+    "flag": bool,
+    "unless_false": lambda value: value is None or bool(value),
+    "duration": human,
+}
+"""The cells that are one thought, of what lies at a path."""
 
 
 def age(obj: Obj, now: datetime) -> str:
@@ -23,46 +38,6 @@ def age(obj: Obj, now: datetime) -> str:
 
 
 # --- of what lies at a path ---------------------------------------------------------------------------------------
-
-
-def number(value: Any, now: datetime) -> Cell:
-    """Return a number; 0 for what is missing."""
-    return int(value or 0)
-
-
-def text(value: Any, now: datetime) -> str:
-    """Return the value as a text."""
-    return str(value)
-
-
-def texts(values: list[str | None] | None, now: datetime) -> str:
-    """Return ``a,b``."""
-    return ",".join(value or "" for value in values or ())
-
-
-def names(values: list[str | None] | None, now: datetime) -> str:
-    """Return ``a, b``."""
-    return ", ".join(value or "" for value in values or ())
-
-
-def count(value: Any, now: datetime) -> int:
-    """Return the number of entries."""
-    return len(value or ())
-
-
-def flag(value: Any, now: datetime) -> bool:
-    """Return a boolean that is false where it is missing."""
-    return bool(value)
-
-
-def unless_false(value: Any, now: datetime) -> bool:
-    """Return a boolean that is true where it is missing."""
-    return value is None or bool(value)
-
-
-def duration(seconds: float, now: datetime) -> str:
-    """Return ``3h5m``."""
-    return human(seconds)
 
 
 def pairs(values: Obj | None, now: datetime) -> str:
@@ -305,20 +280,14 @@ def data_count(obj: Obj, now: datetime) -> int:
     return len(obj.get("data") or ()) + len(obj.get("binaryData") or ())
 
 
-def quota_requests(quota: Obj, now: datetime) -> str:
-    """Return ``name: used/hard`` of what the pods of a namespace ask for, and of what is counted."""
-    return _quota(quota, limits=False)
-
-
-def quota_limits(quota: Obj, now: datetime) -> str:
-    """Return ``name: used/hard`` of the limits of a namespace's pods."""
-    return _quota(quota, limits=True)
-
-
-def _quota(quota: Obj, *, limits: bool) -> str:
+def _quota(quota: Obj, now: datetime, *, limits: bool) -> str:
+    """Return ``name: used/hard`` of the limits of a namespace's pods, or of what else is counted."""
     hard, used = dig(quota, "status.hard") or {}, dig(quota, "status.used") or {}
     names = [name for name in sorted(hard) if name.startswith("limits.") == limits]
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+
+quota_requests, quota_limits = partial(_quota, limits=False), partial(_quota, limits=True)
 
 
 def service_accounts(binding: Obj, now: datetime) -> str:
@@ -351,3 +320,127 @@ def event_source(event: Obj, now: datetime) -> str:
 def event_count(event: Obj, now: datetime) -> int:
     """Return how often an event has occurred."""
     return int(dig(event, "series.count") or event.get("count") or 1)
+
+
+# --- storage, networking, certificates, admission, autoscaling -----------------------------------------------------
+
+
+def access_modes(modes: list[str] | None, now: datetime) -> str:
+    """Return ``RWO,RWX``."""
+    return ",".join(short for mode, short in ACCESS.items() if mode in (modes or ()))
+
+
+def volume_phase(obj: Obj, now: datetime) -> str:
+    """Return a volume's or claim's phase, or that it is going."""
+    return "Terminating" if dig(obj, "metadata.deletionTimestamp") else str(dig(obj, "status.phase") or "")
+
+
+def class_name(obj: Obj, now: datetime) -> str:
+    """Return a storage class' name, marked where it is the default."""
+    marked = (dig(obj, "metadata.annotations") or {}).get(DEFAULT_CLASS) == "true"
+    return f"{obj['metadata']['name']}{' (default)' if marked else ''}"
+
+
+def availability(service: Obj, now: datetime) -> str:
+    """Return whether an APIService answers, and why not."""
+    found = first(service, "status.conditions[type=Available]")
+    if found is None:
+        return "Unknown"
+    return str(found["status"]) if found["status"] == "True" else f"{found['status']} ({found['reason']})"
+
+
+def hosts(ingress: Obj, now: datetime) -> str:
+    """Return an ingress' hosts: three, then how many more rules."""
+    rules = dig(ingress, "spec.rules") or []
+    found = [rule["host"] for rule in rules if rule.get("host")]
+    more = f" + {len(rules) - SHOWN_HOSTS} more..." if len(found[:SHOWN_HOSTS]) == SHOWN_HOSTS < len(rules) else ""
+    return (",".join(found[:SHOWN_HOSTS]) + more) or "*"
+
+
+def ingress_address(ingress: Obj, now: datetime) -> str:
+    """Return the addresses of an ingress' load balancer, cut as upstream cuts them."""
+    found = {item.get("ip") or item.get("hostname") for item in dig(ingress, "status.loadBalancer.ingress") or ()}
+    text = ",".join(sorted(address for address in found if address))
+    return text if len(text) <= ADDRESS_WIDTH else f"{text[: ADDRESS_WIDTH - 3]}..."
+
+
+def class_parameters(ingress_class: Obj, now: datetime) -> str:
+    """Return ``Kind.group/name``."""
+    found = dig(ingress_class, "spec.parameters")
+    if not found:
+        return NONE
+    group = f".{found['apiGroup']}" if found.get("apiGroup") is not None else ""
+    return f"{found.get('kind', '')}{group}/{found.get('name', '')}"
+
+
+def parent(address: Obj, now: datetime) -> str:
+    """Return what an IPAddress belongs to: ``services/ns/name``."""
+    found = dig(address, "spec.parentRef")
+    if not found:
+        return NONE
+    group = f".{found['group']}" if found.get("group") else ""
+    parts = (f"{found.get('resource', '')}{group}".lower(), found.get("namespace"), found.get("name", ""))
+    return "/".join(part for part in parts if part)
+
+
+def csr_condition(csr: Obj, now: datetime) -> str:
+    """Return ``Approved,Issued``."""
+    types = {condition.get("type") for condition in dig(csr, "status.conditions") or ()}
+    word = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
+    failed = ",Failed" if "Failed" in types else ""
+    return word + failed + (",Issued" if dig(csr, "status.certificate") else "")
+
+
+def claim_state(claim: Obj, now: datetime) -> str:
+    """Return ``allocated,reserved``."""
+    going = ["deleted"] if dig(claim, "metadata.deletionTimestamp") else []
+    if not dig(claim, "status.allocation"):
+        return ",".join(going or ["pending"])
+    return ",".join([*going, "allocated", *(["reserved"] if dig(claim, "status.reservedFor") else [])])
+
+
+def revision_owner(revision: Obj, now: datetime) -> str:
+    """Return ``statefulset.apps/web``."""
+    owners = dig(revision, "metadata.ownerReferences") or ()
+    owner = next((item for item in owners if item.get("controller")), None)
+    if owner is None:
+        return NONE
+    group = owner.get("apiVersion", "").rpartition("/")[0]
+    return f"{owner.get('kind', '').lower()}{'.' + group if group else ''}/{owner.get('name', '')}"
+
+
+def ingress_ports(ingress: Obj, now: datetime) -> str:
+    """Return the ports on which an ingress listens."""
+    return "80, 443" if dig(ingress, "spec.tls") else "80"
+
+
+def metrics(autoscaler: Obj, now: datetime) -> str:
+    """Return ``cpu: 12%/80%``: what is measured and what is aimed at, two metrics at most."""
+    specs, found = dig(autoscaler, "spec.metrics") or [], dig(autoscaler, "status.currentMetrics") or []
+    if not specs:
+        return NONE
+    texts = [_metric(spec, found[at] if at < len(found) else {}) for at, spec in enumerate(specs)]
+    more = f" + {len(texts) - SHOWN_METRICS} more..." if len(texts) > SHOWN_METRICS else ""
+    return ", ".join(texts[:SHOWN_METRICS]) + more
+
+
+def _metric(spec: Obj, found: Obj) -> str:
+    kind = spec.get("type", "")
+    field = kind[:1].lower() + kind[1:]
+    source, current = spec.get(field), (found.get(field) or {}).get("current") or {}
+    if source is None:
+        return "<unknown type>"
+    target = source.get("target") or {}
+    if kind in ("Resource", "ContainerResource"):
+        return f"{source.get('name', '')}: {_usage(target, current)}"
+    if kind == "Pods" or target.get("averageValue") is not None:
+        suffix = "" if kind == "Pods" else " (avg)"
+        return f"{current.get('averageValue', '<unknown>')}/{target.get('averageValue', '0')}{suffix}"
+    return f"{current.get('value', '<unknown>')}/{target.get('value', '0')}"
+
+
+def _usage(target: Obj, current: Obj) -> str:
+    if target.get("averageValue") is not None:
+        return f"{current.get('averageValue', '<unknown>')}/{target['averageValue']}"
+    wanted, now = target.get("averageUtilization"), current.get("averageUtilization")
+    return f"{'<unknown>' if now is None else f'{now}%'}/{'<auto>' if wanted is None else f'{wanted}%'}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubesim import data
 from kubesim.errors import Obj
-from kubesim.schema import cells, platform_cells
+from kubesim.schema import cells
 from kubesim.schema.cells import Cell
 from kubesim.schema.paths import each, first
 
@@ -87,7 +87,10 @@ def _value(source: str) -> Value:
         return _template(source)
     if word.startswith("."):
         return _Source.read(source).cell if rest else word[1:]
-    function: Callable[[Any, datetime], Cell] = getattr(cells, word, None) or getattr(platform_cells, word)
+    if word in cells.PLAIN:
+        plain = cells.PLAIN[word]
+        return _applied(lambda value, now: plain(value), _Source.read(rest))
+    function: Callable[[Any, datetime], Cell] = getattr(cells, word)
     return _applied(function, _Source.read(rest)) if rest else function
 
 
@@ -129,7 +132,14 @@ def _applied(function: Callable[[Any, datetime], Cell], source: _Source) -> Valu
 
 
 def _template(text: str) -> Value:
-    """Return what fills the braces of a text."""
+    """Return what fills the braces of a text; what stands behind it is for objects that have nothing of that."""
+    text, given, none = text.partition(" or else")
     form = re.sub(r"\{.*?\}", "{}", text)
     sources = [_Source.read(found) for found in re.findall(r"\{(.*?)\}", text)]
-    return lambda obj, now: form.format(*(source.cell(obj, now) or "" for source in sources))
+
+    def cell(obj: Obj, now: datetime) -> Cell:
+        if given and all(source.look(obj) is None for source in sources):
+            return none.strip()
+        return form.format(*(source.cell(obj, now) or "" for source in sources))
+
+    return cell
