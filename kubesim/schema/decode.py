@@ -7,11 +7,12 @@ are left out, as a Go server leaves them out when it writes an object again.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 from kubesim.api.quantity import QuantityError, from_json
 from kubesim.errors import Obj
-from kubesim.schema import facts, gotimes
+from kubesim.schema import facts
 from kubesim.schema.defaults import default_of
 from kubesim.schema.types import FieldType, Shape
 
@@ -27,6 +28,9 @@ _TAKEN = _SCALARS | dict.fromkeys(("bytes", "int", "time", "quantity", "object",
 """What is taken as it is, where it is not zero; integers have a range, and times are written in one way."""
 _GO = {"int-or-string": "int32", "time": "string", "bytes": "[]uint8", "float": "float64"}
 _GO_KIND = {str: "string", int: "int64", float: "float64", bool: "bool", list: "slice", dict: "map"}
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)([.,]\d+)?(Z|[+-]\d\d:\d\d)")
+_MICRO_TIME = re.compile(_TIME.pattern.replace(r"\d+)?", r"\d{6})"))
+_LAYOUT, _MICRO_LAYOUT = "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05.000000Z07:00"
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
 MAX_DEPTH = 100
 
@@ -173,10 +177,20 @@ def _check_range(shape: Shape, field: FieldType, item: int, path: str) -> None:
 
 
 def _time(shape: Shape, field: FieldType, item: str) -> str:
+    return read_time(item, micro=(shape.name, field.name) in facts.MICRO_TIMES)
+
+
+def read_time(text: str, *, micro: bool = False) -> str:
+    """Return a time as Kubernetes writes it: in UTC, to the second or microsecond. Raises ``DecodeError``."""
+    pattern, layout = (_MICRO_TIME, _MICRO_LAYOUT) if micro else (_TIME, _LAYOUT)
+    found = pattern.fullmatch(text)
+    if found is None:
+        raise DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
     try:
-        return gotimes.read(item, micro=(shape.name, field.name) in facts.MICRO_TIMES)
-    except ValueError as error:
-        raise DecodeError(str(error)) from error
+        moment = datetime.fromisoformat(f"{found[1]}{found[3]}").astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError) as error:
+        raise DecodeError(f'parsing time "{text}": day out of range') from error
+    return f"{moment.isoformat()}{f'.{found[2][1:]}' if micro else ''}Z"
 
 
 def _check_base64(text: str) -> None:
