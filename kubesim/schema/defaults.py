@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,18 +18,7 @@ from kubesim.schema.conditions import condition
 from kubesim.schema.paths import dig
 
 TABLE = Path(__file__).with_suffix(".yaml")
-DEFAULT_CPU_PERCENT = 80
-SCALE_PERIOD_S = 15
 CLIENT_STAYS_S = 10_800
-SCALE_DOWN: Obj = {
-    "policies": [{"type": "Percent", "value": 100, "periodSeconds": SCALE_PERIOD_S}],
-    "selectPolicy": "Max",
-}
-SCALE_UP: Obj = {
-    "stabilizationWindowSeconds": 0,
-    "selectPolicy": "Max",
-    "policies": [{"type": "Pods", "value": 4, "periodSeconds": SCALE_PERIOD_S}, SCALE_DOWN["policies"][0]],
-}
 Step = Callable[[Obj], None]
 
 
@@ -91,7 +81,7 @@ def _fill_in(obj: Obj, path: list[str], value: Any) -> None:
     *above, name = path
     for step in above:
         obj = obj.setdefault(step, {})
-    obj.setdefault(name, value)
+    obj.setdefault(name, deepcopy(value))
 
 
 def allocatable_resources(obj: Obj) -> None:
@@ -169,6 +159,15 @@ def addresses_of_pod(obj: Obj) -> None:
         obj["podIP"] = every[0].get("ip", "")
 
 
+def node_ranges(obj: Obj) -> None:
+    """The one range of a node's pods, which counts, is the first of its ranges."""
+    one, several = obj.get("podCIDR"), obj.get("podCIDRs")
+    if one and (not several or several[0] != one):
+        obj["podCIDRs"] = [one]
+    elif several:
+        obj["podCIDR"] = several[0]
+
+
 def own_labels(obj: Obj) -> None:
     """A job without labels takes those of its pod template."""
     labels = ((obj["spec"].get("template") or {}).get("metadata") or {}).get("labels")
@@ -223,27 +222,6 @@ def limits_and_requests(obj: Obj) -> None:
     for name, value in (("default", limits), ("defaultRequest", requests)):
         if value:
             obj[name] = value
-
-
-def autoscaler_spec(obj: Obj) -> None:
-    """Without metrics, 80 % of the requested CPU is aimed at; what a given behaviour leaves open is filled in."""
-    if not obj.get("metrics"):
-        target = {"type": "Utilization", "averageUtilization": DEFAULT_CPU_PERCENT}
-        obj["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
-    behavior = obj.get("behavior")
-    if behavior is not None:
-        for name, rules in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
-            given = behavior.get(name, {}).items()
-            behavior[name] = {**rules, **{key: item for key, item in given if item is not None}}
-
-
-def node_ranges(obj: Obj) -> None:
-    """The one range of a node's pods, which counts, is the first of its ranges."""
-    one, several = obj.get("podCIDR"), obj.get("podCIDRs")
-    if one and (not several or several[0] != one):
-        obj["podCIDRs"] = [one]
-    elif several:
-        obj["podCIDR"] = several[0]
 
 
 def rules_or_backend(obj: Obj) -> None:
