@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 import orjson
@@ -13,8 +15,6 @@ from kubesim.api.durations import parse_time, since
 from kubesim.errors import Obj
 from kubesim.schema.cells import Cell
 from kubesim.schema.columns import NAME, Column
-from kubesim.shell.kubectl import jsonpath
-from kubesim.shell.kubectl.client import KubectlError
 
 AGE_PATH = ".metadata.creationTimestamp"
 NAME_TEXT = (
@@ -58,10 +58,18 @@ def _value(path: str, form: str) -> Callable[[Obj, datetime], Cell]:
 
 def values_at(path: str, obj: Obj) -> list[Any]:
     """Return what a JSONPath finds in an object; nothing where it cannot be followed."""
+    jsonpath = _kubectls_jsonpath()
     try:
-        return jsonpath.values(path.strip("{}"), obj)
-    except KubectlError:
+        found: list[Any] = jsonpath.values(path.strip("{}"), obj)
+    except jsonpath.KubectlError:
         return []
+    return found
+
+
+@cache
+def _kubectls_jsonpath() -> Any:
+    """Import the reader with the first column: a cluster starts without kubectl."""
+    return import_module("kubesim.shell.kubectl.jsonpath")
 
 
 def _cell(value: Any, form: str, now: datetime) -> Cell:
