@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from kubesim.api.aggregator import PORT, SLICES, SYSTEM, Aggregator, slices
+from kubesim.api.callouts import PORT, SLICES, SYSTEM, Aggregator, slices
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.apiservices import AUTOMANAGED, RESOURCE, custom

@@ -10,9 +10,9 @@ import orjson
 from aiohttp import web
 
 from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2, requestinfo
-from kubesim.api.aggregator import Aggregator
 from kubesim.api.answers import NO_CACHE, TOLD, as_asked, error_response, json_response, not_found
 from kubesim.api.backend import Backend
+from kubesim.api.callouts import Aggregator
 from kubesim.api.negotiate import negotiate, prefers_yaml, wants_aggregated
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.resources import Resources

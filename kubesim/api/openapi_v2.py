@@ -1,22 +1,27 @@
 """The OpenAPI version 2 document: the schemas and paths of version 3 in the older form, as JSON or as protobuf.
 
 What version 2 cannot say (oneOf, nullable, defaults) is left out as upstream leaves it out, and nothing is said
-inside of what preserves unknown fields: clients would take it for everything there is.
+inside of what preserves unknown fields: clients would take it for everything there is. ``openapi_v2.yaml`` has the
+messages of the protobuf form. What begins with ``x-`` goes into the extensions of its message, as YAML text, of which
+JSON is a part.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import orjson
 from aiohttp import web
 
+from kubesim import data
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.negotiate import JSON_TYPES, media_types
 from kubesim.api.openapi import BEARER, IDENTITY, INFO, document, kinds_by_path
 from kubesim.api.openapi_paths import CUSTOM_FORMS
-from kubesim.api.openapi_protobuf import encode
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
 
@@ -28,6 +33,10 @@ CONTENTS = ("properties", "items", "additionalProperties")
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 Groups = tuple[tuple[Kind, ...], ...]
+Fields = dict[str, tuple[int, str]]
+_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+MESSAGES: dict[str, Fields] = _TABLE["messages"]
+MAPS: dict[str, tuple[int, str]] = _TABLE["maps"]
 
 
 def answer_v2(accept: str, registry: Registry) -> web.Response:
@@ -141,3 +150,94 @@ def _inner(key: str, value: Any) -> Any:
             return value.replace(V3_REFERENCE, V2_REFERENCE)
         case _:
             return value
+
+
+def encode(message: str, value: Any) -> bytes:
+    """Return a JSON object as one of the messages."""
+    if message in MAPS:
+        number, inner = MAPS[message]
+        named = (_text(1, name) + _block(2, encode(inner, each)) for name, each in value.items())
+        return b"".join(_block(number, entry) for entry in named)
+    if message == "ParametersItem":
+        return _block(1, _parameter_block(value))
+    return b"".join(_encoded(MESSAGES[message], _shaped(message, value)))
+
+
+def _encoded(fields: Fields, value: Obj) -> Iterator[bytes]:
+    for name, inner in value.items():
+        if name.startswith("x-") and "" in fields:
+            number = fields[""][0]
+            yield _block(number, _text(1, name) + _block(2, _any(inner)))
+        elif name in fields:
+            number, form = fields[name]
+            for each in inner if form.startswith("*") else (inner,):
+                yield _field(number, form.removeprefix("*"), each)
+
+
+def _field(number: int, form: str, value: Any) -> bytes:
+    match form:
+        case "text":
+            return _text(number, value)
+        case "bool" | "number":
+            return _varint(number << 3) + _varint(int(value) % (1 << 64))
+        case "any":
+            return _block(number, _any(value))
+        case "double":
+            return _varint(number << 3 | 1) + struct.pack("<d", value)
+        case _:
+            return _block(number, encode(form, value))
+
+
+def _shaped(message: str, value: Any) -> Obj:
+    """Return the fields of a message that stands for a JSON value of another form."""
+    match message:
+        case "TypeItem":
+            return {"value": [value] if isinstance(value, str) else value}
+        case "Strings":
+            return {"value": value}
+        case "ItemsItem":
+            return {"schema": value if isinstance(value, list) else [value]}
+        case "AdditionalProperties":
+            return {"boolean" if isinstance(value, bool) else "schema": value}
+        case "SecurityDefinition":
+            return {"apiKey": value}
+        case "SchemaItem":
+            return {"schema": value}
+        case "ResponseValue":
+            return {"response": value}
+        case _:
+            return dict(value)
+
+
+def _parameter_block(value: Obj) -> bytes:
+    """Return the one field of a Parameter: a body, or a parameter of the path or the query."""
+    match value["in"]:
+        case "body":
+            return _block(1, encode("BodyParameter", value))
+        case "path":
+            return _block(2, _block(4, encode("PathParameter", value)))
+        case _:
+            return _block(2, _block(3, encode("QueryParameter", value)))
+
+
+def _any(value: Any) -> bytes:
+    return _block(2, orjson.dumps(value))
+
+
+def _text(number: int, value: str) -> bytes:
+    return _block(number, value.encode())
+
+
+def _block(number: int, body: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(body)) + body
+
+
+def _varint(value: int) -> bytes:
+    if value < 128:
+        return bytes((value,))
+    parts = bytearray()
+    while value > 127:
+        parts.append(value & 127 | 128)
+        value >>= 7
+    parts.append(value)
+    return bytes(parts)

@@ -15,11 +15,11 @@ import orjson
 from kubesim import admission
 from kubesim.admission.usage import Ledger
 from kubesim.api import apply, deletion, managed, meta, optionrules, status, subresources
+from kubesim.api.apply import check_typed
 from kubesim.api.convert import all_served, at_rest, stored_kind, to_served, to_stored
 from kubesim.api.options import Options, PatchType
 from kubesim.api.patch import check_depth, go_print, json_patch, merge_patch, strategic_patch
 from kubesim.api.selectors import FieldSelector, LabelSelector, matcher, parse_fields, parse_labels
-from kubesim.api.typed import check_typed
 from kubesim.asking import Answer, Ask, Question
 from kubesim.auth.users import MASTERS, Attributes, User
 from kubesim.client import ObjectList

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kubesim import admission
 from kubesim.admission import webhooks
 from kubesim.admission.requests import Request
-from kubesim.api import eviction, meta, status
+from kubesim.api import deletion, meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import format_struct
 from kubesim.errors import Obj
@@ -164,7 +164,7 @@ def post(
         case "binding":
             return bind(ops, kind, namespace, name, body, options)
         case "eviction":
-            return eviction.evict(ops, kind, namespace, name, body, options)
+            return deletion.evict(ops, kind, namespace, name, body, options)
         case _:
             raise status.no_resource()
 

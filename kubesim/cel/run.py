@@ -8,13 +8,14 @@ from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
-from kubesim.cel.functions import FUNCTIONS, NAMESPACES
 from kubesim.cel.syntax import Node, value_of
 from kubesim.cel.values import (
     CONSTANTS,
+    FUNCTIONS,
     KEYS,
     LARGEST,
     LARGEST_UINT,
+    NAMESPACES,
     NO_OVERLOAD,
     NONE,
     SMALLEST,

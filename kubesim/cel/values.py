@@ -1,17 +1,34 @@
-"""The values of CEL that Python has no like of, and what every value can be asked: its type, size, order, equality.
+"""The values of CEL that Python has no like of, and the functions of CEL and of Kubernetes' libraries for it.
 
-Numbers are ``int``, ``Uint`` and ``float``, timestamps and durations those of ``datetime``.
+Numbers are ``int``, ``Uint`` and ``float``, times and durations those of ``datetime``; a quantity is a number, and
+a question to the authorizer a map. Of the libraries of Kubernetes those for addresses, networks, URLs, versions,
+formats and the formatting of texts are missing, and of CEL's own functions those for the parts of a time.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
+import re2
+
+from kubesim.api.quantity import QuantityError, parse
 from kubesim.times import parse_go_duration
+
+NAMESPACES = ("sets", "optional")
+"""What functions are called on that is no value; their names begin with it in the table."""
+UNCONVERTIBLE = "type conversion error from 'string' to '{}'"
+TRUTHS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+_QUIET = re2.Options()
+_QUIET.log_errors = False
 
 
 class CelError(ValueError):
@@ -164,3 +181,261 @@ def _shown_double(value: float) -> str:
     if "e" in text:
         return re.sub(r"\.0e", "e", text)
     return text.removesuffix(".0") if abs(value) < 1e21 else f"{value:e}"
+
+
+@lru_cache(1024)
+def pattern(text: str) -> Any:
+    """Return a regular expression of Go's syntax. Raises CelError."""
+    try:
+        return re2.compile(text, _QUIET)
+    except re2.error as error:
+        raise CelError(f"error parsing regexp: {error.args[0].decode('utf-8', 'replace')}: `{text}`") from error
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, SIZED):
+        raise CelError(NO_OVERLOAD)
+    return len(value)
+
+
+def _in_text(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
+    def function(text: Any, part: Any) -> bool:
+        if not isinstance(text, str) or not isinstance(part, str):
+            raise CelError(NO_OVERLOAD)
+        return test(text, part)
+
+    return function
+
+
+def _int(value: Any) -> int:
+    match value:
+        case str():
+            found = _parsed(value, "int", SMALLEST, LARGEST)
+        case float() if value != value or not SMALLEST <= value < 2.0**63:
+            raise CelError("integer overflow")
+        case datetime():
+            found = int(value.timestamp())
+        case timedelta():
+            found = round(value.total_seconds() * 1e9)
+        case _ if is_number(value):
+            found = int(value)
+        case _:
+            raise CelError(NO_OVERLOAD)
+    return _bounded(found, SMALLEST, LARGEST, "integer overflow")
+
+
+def _parsed(text: str, kind: str, least: int, most: int) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text) or not least <= int(text) <= most:
+        raise CelError(UNCONVERTIBLE.format(kind))
+    return int(text)
+
+
+def _bounded(found: int, least: int, most: int, why: str) -> int:
+    if not least <= found <= most:
+        raise CelError(why)
+    return found
+
+
+def _uint(value: Any) -> Uint:
+    found = _parsed(value, "uint", 0, LARGEST_UINT) if isinstance(value, str) else value
+    if not is_number(found) or found != found:
+        raise CelError(NO_OVERLOAD)
+    return Uint(_bounded(int(found), 0, LARGEST_UINT, "unsigned integer overflow"))
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError as error:
+            raise CelError(UNCONVERTIBLE.format("double")) from error
+    if not is_number(value):
+        raise CelError(NO_OVERLOAD)
+    return float(value)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, str) and value not in TRUTHS:
+        raise CelError(UNCONVERTIBLE.format("bool"))
+    found = TRUTHS[value] if isinstance(value, str) else value
+    if not isinstance(found, bool):
+        raise CelError(NO_OVERLOAD)
+    return found
+
+
+def _bytes(value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str.encode(value)
+
+
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, str):
+        return timestamp(value)
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromtimestamp(_int(value), UTC)
+    except (OSError, OverflowError, ValueError) as error:
+        raise CelError("timestamp overflow") from error
+
+
+def _duration(value: Any) -> timedelta:
+    return duration(value) if isinstance(value, str) else value
+
+
+def _type(value: Any) -> TypeValue:
+    return CONSTANTS.get(type_of(value)) or TypeValue(type_of(value))
+
+
+def _value(optional: Optional) -> Any:
+    if not optional.has:
+        raise CelError("optional.none() dereference")
+    return optional.held
+
+
+def _of_non_zero(value: Any) -> Optional:
+    zero = value is None or value is False or (isinstance(value, SIZED) and not value) or equal(value, 0)
+    return Optional() if zero else Optional(True, value)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    last = len(text) if end is None else end
+    if start > last and 0 <= start <= len(text):
+        raise CelError(f"invalid substring range. start: {start}, end: {last}")
+    for at in (start, last):
+        _check_index(at, len(text))
+    return text[start:last]
+
+
+def _character(text: str, at: int) -> str:
+    _check_index(at, len(text))
+    return text[at : at + 1]
+
+
+def _check_index(at: int, most: int) -> None:
+    if not 0 <= at <= most:
+        raise CelError(f"index out of range: {at}")
+
+
+def _replace(text: str, old: str, new: str, most: int = -1) -> str:
+    check_size(len(text) + len(new) * (text.count(old) if most < 0 else min(most, text.count(old))))
+    return text.replace(old, new, most)
+
+
+def _join(items: list[str], by: str = "") -> str:
+    check_size(sum(map(len, items)) + len(by) * len(items))
+    return by.join(items)
+
+
+def _find(text: str, wanted: str) -> str:
+    found = pattern(wanted).search(text)
+    return str(found[0]) if found else ""
+
+
+def _find_all(text: str, wanted: str, most: int = -1) -> list[str]:
+    found = [match[0] for match in pattern(wanted).finditer(text)]
+    return found if most < 0 else found[:most]
+
+
+def _index(whole: Any, part: Any, start: int = 0) -> int:
+    if isinstance(whole, str):
+        return whole.find(part, start)
+    return whole.index(part) if part in whole else -1
+
+
+def _last_index(whole: Any, part: Any) -> int:
+    if isinstance(whole, str):
+        return whole.rfind(part)
+    return len(whole) - 1 - whole[::-1].index(part) if part in whole else -1
+
+
+def _sorted(items: list[Any]) -> bool:
+    return all(one <= other for one, other in zip(items, items[1:], strict=False))
+
+
+def _is_in(item: Any, whole: list[Any]) -> bool:
+    return any(equal(item, other) for other in whole)
+
+
+def _contains(whole: list[Any], part: list[Any]) -> bool:
+    return all(_is_in(item, whole) for item in part)
+
+
+def _extreme(name: str, best: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
+    def function(items: list[Any]) -> Any:
+        if not items:
+            raise CelError(f"{name} called on empty list")
+        return best(items)
+
+    return function
+
+
+def _works(call: Callable[..., Any]) -> Callable[..., bool]:
+    """Return what tells whether a text is one that ``call`` reads."""
+
+    def works(text: Any, *how: Any) -> bool:
+        try:
+            call(text, *how)
+        except (ValueError, QuantityError):
+            return False
+        return True
+
+    return works
+
+
+def _number(text: Any) -> float:
+    """Return a quantity as a number, which compares as the quantity does."""
+    if not isinstance(text, str):
+        return float(text)
+    value = Fraction(parse(text))
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def _as_integer(number: float) -> int:
+    if not float(number).is_integer():
+        raise CelError("cannot convert value to integer")
+    return int(number)
+
+
+def _asks(field: str) -> Callable[..., dict[str, Any]]:
+    """Return what adds one thing to a question to the authorizer."""
+
+    def asks(question: Any, *values: str) -> dict[str, Any]:
+        found = ":".join(values) if field == "account" else values[0]
+        return {**question, field: found}
+
+    return asks
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "size": _size, "contains": _in_text(lambda text, part: part in text), "startsWith": _in_text(str.startswith),
+    "endsWith": _in_text(str.endswith), "matches": _in_text(lambda text, part: bool(pattern(part).search(text))),
+    "int": _int, "uint": _uint, "double": _double, "bool": _bool, "bytes": _bytes, "string": shown,
+    "timestamp": _timestamp, "duration": _duration, "type": _type, "dyn": lambda value: value,
+    "optional.of": lambda value: Optional(True, value), "optional.none": Optional,
+    "optional.ofNonZeroValue": _of_non_zero, "hasValue": lambda optional: optional.has, "value": _value,
+    "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring,
+    "split": lambda text, by, *most: text.split(by, *(n - 1 for n in most)) if by else list(text),
+    "replace": _replace,
+    "charAt": _character,
+    "indexOf": _index, "lastIndexOf": _last_index, "find": _find, "findAll": _find_all,
+    "join": _join,
+    "isSorted": _sorted,
+    "first": lambda items: Optional(True, items[0]) if items else NONE,
+    "last": lambda items: Optional(True, items[-1]) if items else NONE,
+    "sum": lambda items: sum(items[1:], items[0]) if items else 0,
+    "min": _extreme("min", min), "max": _extreme("max", max),
+    "sets.contains": _contains,
+    "sets.intersects": lambda one, other: any(_is_in(item, one) for item in other),
+    "sets.equivalent": lambda one, other: _contains(one, other) and _contains(other, one),
+    "quantity": _number, "isQuantity": _works(parse),
+    "add": lambda one, other: one + other, "sub": lambda one, other: one - other,
+    "asInteger": _as_integer, "asApproximateFloat": float, "isInteger": lambda number: float(number).is_integer(),
+    "sign": lambda number: (number > 0) - (number < 0),
+    "isGreaterThan": lambda one, other: one > other, "isLessThan": lambda one, other: one < other,
+    "compareTo": lambda one, other: (one > other) - (one < other),
+    **{name: _asks(name) for name in ("group", "resource", "subresource", "namespace", "name", "path",
+                                      "fieldSelector", "labelSelector")},
+    "serviceAccount": _asks("account"),
+    "allowed": lambda decision: decision["allowed"], "reason": lambda decision: decision["reason"],
+    "errored": lambda decision: False, "error": lambda decision: "",
+}  # fmt: skip

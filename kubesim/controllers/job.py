@@ -12,9 +12,8 @@ from datetime import datetime
 from kubesim.conditions import condition_of
 from kubesim.controllers import job_policies, job_status, pods
 from kubesim.controllers.base import Context, Keeper, controller_of, drop_finalizer, is_ending, latest, queue_key
-from kubesim.controllers.job_pods import Backoff, own_backoff, pod_of
 from kubesim.controllers.job_policies import index_of, is_indexed, per_index
-from kubesim.controllers.job_status import TRACKING, Look, is_tracked, look_at
+from kubesim.controllers.job_status import TRACKING, Backoff, Look, is_tracked, look_at, own_backoff, pod_of
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse, stamp

@@ -14,8 +14,7 @@ from kubesim import data
 from kubesim.errors import Obj
 from kubesim.imagenames import wrong_reference
 from kubesim.schema import facts
-from kubesim.schema.conditions import condition
-from kubesim.schema.paths import dig
+from kubesim.schema.paths import condition, dig
 
 TABLE = Path(__file__).with_suffix(".yaml")
 CLIENT_STAYS_S = 10_800

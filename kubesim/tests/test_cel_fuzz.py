@@ -6,9 +6,9 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubesim.cel.functions import FUNCTIONS
 from kubesim.cel.macros import MACROS
 from kubesim.cel.program import CelError, compiled
+from kubesim.cel.values import FUNCTIONS
 from kubesim.custom.expressions import errors
 
 VALUES = {"x": [1, "a", None, [2], {"a": 1}], "y": {"a": [1], "b": {"c": None}}, "z": "text", "n": 1.5, "o": None}

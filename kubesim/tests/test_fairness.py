@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kubesim.api import fairness as rations
-from kubesim.api import watch as watching
+from kubesim.api import streams as watching
 from kubesim.api.fairness import BURST, BYTES_PER_REQUEST, MAX_STREAMS, RATE, Fairness
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
-from kubesim.api.watch import Watch, WatchOptions
+from kubesim.api.streams import Watch, WatchOptions
 from kubesim.auth.users import ADMIN, User
 from kubesim.clock import ManualClock
 from kubesim.errors import ApiError

@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from kubesim.api import openapi_texts
+from kubesim.api import openapi
 from kubesim.api.openapi import document, kinds_by_path, told
-from kubesim.api.openapi_protobuf import encode
-from kubesim.api.openapi_v2 import converted, document_v2
+from kubesim.api.openapi_v2 import converted, document_v2, encode
 from kubesim.schema.kinds import registry
 from kubesim.schema.openapi_table import expanded, known, schema_of
 
@@ -149,32 +148,32 @@ async def test_version_3_describes_every_group_and_version(live):
 @pytest.fixture
 def without_packages(monkeypatch):
     """Look for packages where there are none, before and after."""
-    caches = (openapi_texts.descriptions, openapi_texts._module)
+    caches = (openapi.descriptions, openapi._module)
     for cached in caches:
         cached.cache_clear()
-    monkeypatch.setattr(openapi_texts, "find_spec", lambda name: None)
+    monkeypatch.setattr(openapi, "find_spec", lambda name: None)
     yield
     for cached in caches:
         cached.cache_clear()
 
 
 def test_texts_are_upstream_s_words_of_this_release():
-    texts = openapi_texts.descriptions(f"{CORE}.PodSpec")
+    texts = openapi.descriptions(f"{CORE}.PodSpec")
     assert texts[""] == "PodSpec is a description of a pod."
     assert texts["overhead"].endswith("/688-pod-overhead/README.md")
-    assert openapi_texts.descriptions(f"{META}.NoSuchThing") == {}
+    assert openapi.descriptions(f"{META}.NoSuchThing") == {}
 
 
 def test_texts_have_their_paragraphs():
-    finished = openapi_texts.descriptions("io.k8s.api.batch.v1.JobSpec")["completionMode"]
+    finished = openapi.descriptions("io.k8s.api.batch.v1.JobSpec")["completionMode"]
     assert "or `Indexed`.\n\n`NonIndexed` means" in finished
 
 
 def test_fields_whose_names_python_keeps_for_itself_have_texts():
-    rule = openapi_texts.descriptions("io.k8s.api.networking.v1.NetworkPolicyIngressRule")
+    rule = openapi.descriptions("io.k8s.api.networking.v1.NetworkPolicyIngressRule")
     assert "from" in rule
     extension = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-    assert "x-kubernetes-list-type" in openapi_texts.descriptions(extension)
+    assert "x-kubernetes-list-type" in openapi.descriptions(extension)
 
 
 def test_a_text_ends_with_the_values_that_there_are():

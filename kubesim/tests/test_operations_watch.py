@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.api import watch as watching
+from kubesim.api import streams as watching
 from kubesim.inprocess import InProcessClient
 from kubesim.schema.kinds import registry
 from kubesim.tests.operations import EVENTS, PODS, pod, refused

@@ -29,9 +29,8 @@ from typing import Any
 from kubesim import data
 from kubesim.api.status import FieldError
 from kubesim.errors import Obj
-from kubesim.schema.conditions import condition
 from kubesim.schema.internal import internal
-from kubesim.schema.paths import dig, walk
+from kubesim.schema.paths import condition, dig, walk
 
 TABLES = Path(__file__).with_suffix("")
 ABSENT = object()
