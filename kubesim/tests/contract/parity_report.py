@@ -35,7 +35,8 @@ NODES_LEFT_OUT = (
 """What the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (
     "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, "
-    "random numbers and angles, and system only as a statement."
+    "random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, P, r, "
+    "R, T, w, x, y and z, and changes no case."
 )
 """What the tools of containers leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")

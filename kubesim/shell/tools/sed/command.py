@@ -1,13 +1,183 @@
-"""sed's command line: where a script and its input come from."""
+"""sed: its command line, and its cycle of a script's commands over the lines of the input."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from kubesim.shell import regexes
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.sed.edit import Editor
-from kubesim.shell.tools.sed.parse import Command, Parser, SedError
+from kubesim.shell.tools.sed.grammar import Address, Command, Parser, SedError
+
+LONGEST_SPACE = 1 << 20
+MOST_STEPS = 200_000  # of one cycle
+
+
+class _EndOfCycle(Exception):
+    """Ends a cycle, with the line printed or not."""
+
+    def __init__(self, *, quiet: bool = True) -> None:
+        super().__init__()
+        self.quiet = quiet
+
+
+class _Editor:
+    """Runs a script over lines."""
+
+    def __init__(self, process: Process, commands: list[Command], opts: kit.Options) -> None:
+        self.process = process
+        self.commands = commands
+        self.quiet = "n" in opts
+        self.space = ""
+        self.line = 0
+        self.changed = False
+        self.appended: list[str] = []
+        self.upcoming: list[str] = []
+        self.status: int | None = None
+        self.out: list[str] | None = None
+        self.last_pattern: Any = None
+
+    async def write(self, text: str) -> None:
+        """Print, or keep what a file is to be."""
+        if self.out is not None:
+            self.out.append(text)
+        else:
+            await self.process.write(text)
+
+    def _read_line(self) -> bool:
+        if self.upcoming:
+            self.space = self.upcoming.pop()
+            self.line += 1
+            return True
+        return False
+
+    async def run(self, lines: list[str], *, ended: bool = True) -> None:
+        """Edit all lines; ``ended`` says whether the last had a newline."""
+        self.upcoming = lines[::-1]
+        while self.status is None and self._read_line():
+            await self.process.tick()
+            quiet = self.quiet
+            try:
+                await self._cycle()
+            except _EndOfCycle as stop:
+                quiet = quiet or stop.quiet
+            if not quiet:
+                await self.write(self.space + ("\n" if self.upcoming or ended else ""))
+            for text in self.appended:
+                await self.write(text)
+            self.appended = []
+
+    async def _cycle(self) -> None:
+        at = steps = 0
+        self.changed = False
+        while at < len(self.commands):
+            steps += 1
+            await self.process.tick()
+            if steps > MOST_STEPS or len(self.space) > LONGEST_SPACE:
+                raise Leave(await self.process.fail("couldn't re-allocate memory", 4))
+            command = self.commands[at]
+            chosen = self._selected(command) != command.negated
+            at += 1
+            if command.name == "{":
+                at = at if chosen else command.target
+            elif chosen and await self._apply(command):
+                at = command.target
+
+    def _selected(self, command: Command) -> bool:
+        if len(command.addresses) == 2:
+            return self._in_range(command)
+        return not command.addresses or self._fits(command.addresses[0])
+
+    def _in_range(self, command: Command) -> bool:
+        first, second = command.addresses
+        counted = second.kind in ("line", "plus")
+        if command.active:
+            command.active = self.line < command.until if counted else not self._fits(second)
+            return not counted or self.line <= command.until
+        from_start = first.kind == "line" and first.number == 0  # 0,/pattern/ may end at the first line
+        if not (self._fits(first) or from_start and self.line == 1):
+            return False
+        command.until = second.number + (self.line if second.kind == "plus" else 0)
+        command.active = self.line < command.until if counted else not (from_start and self._fits(second))
+        return True
+
+    def _fits(self, address: Address) -> bool:
+        if address.kind == "pattern":
+            return self._search(address.pattern, self.space) is not None
+        if address.kind == "last":
+            return not self.upcoming
+        after = self.line - address.number
+        return after == 0 or address.step > 0 and after > 0 and after % address.step == 0
+
+    def _search(self, pattern: Any, text: str, at: int = 0) -> Any:
+        self.last_pattern = pattern or self.last_pattern
+        return regexes.search(self.last_pattern, text, at) if self.last_pattern else None
+
+    async def _apply(self, command: Command) -> bool:
+        """Run a command; tell whether it jumps."""
+        name = command.name
+        if name == "s":
+            await self._substitute(command)
+        elif name == "b":
+            return True
+        elif name == "t":
+            jumps, self.changed = self.changed, False
+            return jumps
+        elif name in "p=i":
+            await self.write({"p": f"{self.space}\n", "=": f"{self.line}\n"}.get(name, command.text))
+        elif name in "nN":
+            await self._advance(name)
+        elif name == "a":
+            self.appended.append(command.text)
+        elif name == "c" and (len(command.addresses) < 2 or not command.active or command.negated):
+            await self.write(command.text)
+        if name in "dcq":
+            self.status = command.number if name == "q" else None
+            raise _EndOfCycle(quiet=name != "q")
+        return False
+
+    async def _advance(self, name: str) -> None:
+        if not self.upcoming:
+            raise _EndOfCycle(quiet=False)
+        before = self.space
+        if name == "n" and not self.quiet:
+            await self.write(before + "\n")
+        self._read_line()
+        if name == "N":
+            self.space = f"{before}\n{self.space}"
+
+    async def _substitute(self, command: Command) -> None:
+        out: list[str] = []
+        at = count = size = 0
+        done = False
+        text, before = self.space, -1
+        while at <= len(text) and (match := self._search(command.pattern, text, at)):
+            await self.process.tick()
+            start, end = match.span()
+            if end == start == before:  # nothing right after a match is none
+                out.append(text[at : at + 1])
+                at, before = at + 1, -1
+                continue
+            before = end
+            count += 1
+            done = count >= command.number
+            filled = "".join(part if isinstance(part, str) else match[part] or "" for part in command.parts)
+            out += [text[at:start], filled if done else match[0]]
+            size += len(out[-1])
+            if size > LONGEST_SPACE:
+                raise Leave(await self.process.fail("couldn't re-allocate memory", 4))
+            at = end
+            if end == start:
+                out.append(text[end : end + 1])
+                at += 1
+            if done and "g" not in command.flags:
+                break
+        if done:
+            self.space = "".join(out) + text[at:]
+            self.changed = True
+            if "p" in command.flags:
+                await self.write(self.space + "\n")
 
 
 async def sed(process: Process) -> int:
@@ -41,7 +211,7 @@ async def _script(process: Process, opts: kit.Options) -> str:
 
 async def _edit(process: Process, commands: list[Command], opts: kit.Options) -> int:
     status = 0
-    editor = Editor(process, commands, opts)
+    editor = _Editor(process, commands, opts)
     whole: list[str] = []
     ended = True
     for name in opts.args or ["-"]:
@@ -55,17 +225,15 @@ async def _edit(process: Process, commands: list[Command], opts: kit.Options) ->
         text = kit.text(await kit.everything(process, handle))
         ended = text.endswith("\n") or not text
         lines = text.removesuffix("\n").split("\n") if text else []
-        if opts.any("is"):
-            editor.line = 0
-            editor.out = [] if "i" in opts else None
-            await editor.run(lines, ended=ended)
-            if editor.out is not None:
-                process.view.write(name, kit.data("".join(editor.out)))
-                if opts.get("i"):
-                    process.view.write(name + opts.get("i"), kit.data(text))
-        else:
+        if "i" not in opts:
             whole += lines
-    if not opts.any("is"):
+            continue
+        editor.line, editor.out = 0, []
+        await editor.run(lines, ended=ended)
+        process.view.write(name, kit.data("".join(editor.out)))
+        if opts.get("i"):
+            process.view.write(name + opts.get("i"), kit.data(text))
+    if "i" not in opts:
         await editor.run(whole, ended=ended)
     return editor.status if editor.status is not None else status
 
