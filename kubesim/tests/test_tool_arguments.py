@@ -11,6 +11,7 @@ from kubesim.tests.shell_world import machine, run
 
 TAKES_ANYTHING = {
     "echo": "prints its arguments",
+    "expr": "takes one word for its own value",
     "printf": "prints its arguments",
     "true": "ignores its arguments",
     "false": "ignores its arguments, and fails in silence",
@@ -29,7 +30,6 @@ WRONG_OPERANDS = {
     "nproc": "nproc: extra operand 'no-such-operand'", "nvidia-ctk": "No help topic for 'no-such-operand'",
     "ps": "error: unsupported option (BSD syntax)", "pstree": "pstree: No such user name: no-such-operand",
     "sync": "sync: error opening 'no-such-operand': No such file or directory",
-    "tput": "tput: unknown terminfo capability 'no-such-operand'",
     "uname": "uname: extra operand 'no-such-operand'",
     "vmstat": "vmstat: failed to parse argument: 'no-such-operand'",
     "whoami": "whoami: extra operand 'no-such-operand'",

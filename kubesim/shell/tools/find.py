@@ -7,59 +7,31 @@ from typing import Any
 
 from kubesim.shell import patterns
 from kubesim.shell.errors import FileError
-from kubesim.shell.files import Directory, File, Link, Node
+from kubesim.shell.files import Directory, File, Node
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import ls
 from kubesim.shell.tools.users import name_of
 from kubesim.shell.tools.xargs import MOST_ARGUMENTS, run
 
-# find
-
-_TAKES = {
+MAX_NESTING, MAX_DEPTH = 30, 64
+NUMBERS = ("size", "mtime", "mmin")
+VALUED = {
     "name",
     "iname",
     "path",
     "ipath",
-    "wholename",
     "type",
-    "size",
-    "mtime",
-    "mmin",
+    *NUMBERS,
     "newer",
     "maxdepth",
     "mindepth",
     "user",
-    "group",
     "perm",
     "printf",
-    "regex",
-    "links",
-    "uid",
-    "gid",
-    "atime",
-    "ctime",
-    "lname",
 }
-_FLAGS = {
-    "print",
-    "print0",
-    "delete",
-    "empty",
-    "prune",
-    "ls",
-    "quit",
-    "true",
-    "false",
-    "executable",
-    "readable",
-    "writable",
-    "not",
-    "depth",
-    "xdev",
-    "mount",
-    "nouser",
-    "follow",
-}
+ACTIONS = {"print", "print0", "delete", "ls", "prune"}
+PLAIN = {*ACTIONS, "empty", "executable", "depth"}
+UNITS = {"b": 512, "c": 1, "k": 1024, "M": 1 << 20, "G": 1 << 30}
 
 
 class FindError(Exception):
@@ -73,12 +45,11 @@ class _Find:
         self.process = process
         self.words = words
         self.at = 0
-        self.depths = {"maxdepth": 64, "mindepth": 0}
-        self.depth_first = "-delete" in words or "-depth" in words
-        self.acts = any(
-            word in ("-print", "-print0", "-exec", "-delete", "-ls", "-printf", "-ok", "-execdir") for word in words
-        )
+        self.depths = {"maxdepth": MAX_DEPTH, "mindepth": 0}
+        self.depth_first = bool({"-delete", "-depth"} & {*words})
+        self.acts = bool({"-print", "-print0", "-exec", "-delete", "-ls", "-printf"} & {*words})
         self.batches: dict[int, tuple[list[str], list[str]]] = {}
+        self.pruned = False
         self.status = 0
         self.nested = 0
         self.tree = self._or()
@@ -90,7 +61,7 @@ class _Find:
 
     def _or(self) -> tuple[str, object]:
         self.nested += 1
-        if self.nested > 30:
+        if self.nested > MAX_NESTING:
             raise FindError("expression is too complicated")
         choices = [self._and()]
         while self._peek() in ("-o", "-or"):
@@ -101,7 +72,7 @@ class _Find:
 
     def _and(self) -> list[tuple[str, object]]:
         terms = []
-        while self._peek() and self._peek() not in ("-o", "-or", ")"):
+        while self._peek() not in ("", "-o", "-or", ")"):
             if self._peek() in ("-a", "-and"):
                 self.at += 1
                 continue
@@ -111,6 +82,7 @@ class _Find:
     def _term(self) -> tuple[str, object]:
         word = self.words[self.at]
         self.at += 1
+        name = word[1:]
         if word in ("!", "-not"):
             return "not", self._term()
         if word == "(":
@@ -119,33 +91,31 @@ class _Find:
                 raise FindError("invalid expression; I was expecting to find a ')' somewhere but did not see one.")
             self.at += 1
             return inner
-        name = word[1:]
-        if word.startswith("-") and name in _TAKES:
-            if self.at >= len(self.words):
+        if word[0] != "-":
+            raise FindError(f"paths must precede expression: `{word}'")
+        if name in VALUED:
+            if not self._peek():
                 raise FindError(f"missing argument to `{word}'")
             self.at += 1
             return self._with_value(name, self.words[self.at - 1])
-        if word in ("-exec", "-ok", "-execdir"):
+        if name == "exec":
             return self._exec()
-        if word.startswith("-") and name in _FLAGS:
-            return name, None
-        if word.startswith("-"):
-            text = f"unknown predicate `{word}'"
-            raise FindError(text)
-        raise FindError(f"paths must precede expression: `{word}'")
+        if name not in PLAIN:
+            raise FindError(f"unknown predicate `{word}'")
+        return name, None
 
     def _with_value(self, name: str, value: str) -> tuple[str, object]:
         if name in self.depths:
             if not value.isdecimal():
                 raise FindError(f"Expected a positive decimal integer argument to -{name}, but got '{value}'")
-            self.depths[name] = min(int(value), 64)
-            return "true", None
+            self.depths[name] = min(int(value), MAX_DEPTH)
+            return "depth", None
         if name == "type" and not set(value) <= set("fdlcbps,"):
             raise FindError(f"Unknown argument to -type: {value}")
-        if name in ("size", "mtime", "mmin", "links", "uid", "gid", "atime", "ctime") and not re.fullmatch(
-            r"[+-]?\d{1,18}[bcwkMG]?", value
-        ):
+        if name in NUMBERS and not re.fullmatch(rf"[+-]?\d{{1,18}}[{''.join(UNITS) * (name == 'size')}]?", value):
             raise FindError(f"invalid argument `{value}' to `-{name}'")
+        if name == "perm" and not re.fullmatch("[-/]?[0-7]{1,4}", value):
+            raise FindError(f"invalid mode `{value}'")
         return name, value
 
     def _exec(self) -> tuple[str, object]:
@@ -161,80 +131,59 @@ class _Find:
         return "exec", (start, command, end)
 
     async def matches(self, tree: Any, path: str, node: Node) -> bool:
+        """Tell whether a file is meant, doing with it what is to be done on the way."""
         kind, value = tree
         if kind == "or":
             for terms in value:
                 hit = True
                 for term in terms:
-                    if not await self.matches(term, path, node):
-                        hit = False
-                        break
+                    hit = hit and await self.matches(term, path, node)
                 if hit:
                     return True
             return False
         if kind == "not":
             return not await self.matches(value, path, node)
-        if kind in ("exec", "print", "print0", "delete", "ls", "printf", "prune"):
+        if kind in ACTIONS or kind in ("exec", "printf"):
             return await self._act(kind, value, path, node)
         return self._about(kind, value, path, node)
 
     def _about(self, kind: str, value: str, path: str, node: Node) -> bool:
-        name = path.rstrip("/").rsplit("/", 1)[-1] or "/"
-        if kind in ("name", "iname", "path", "ipath", "wholename", "lname"):
-            text = path if "path" in kind or kind == "wholename" else name
-            if kind == "lname":
-                text = node.target if isinstance(node, Link) else ""
-            if kind.startswith("i"):
+        if kind in ("name", "iname", "path", "ipath"):
+            text = path if "path" in kind else path.rstrip("/").rsplit("/", 1)[-1] or "/"
+            if kind[0] == "i":
                 text, value = text.lower(), value.lower()
             return patterns.matches(((value, False),), text)
         if kind == "type":
-            return {"-": "f"}.get(ls.kind(node), ls.kind(node)) in value.split(",")
+            return _letter(node) in value.split(",")
         if kind == "empty":
             return not node.names() if isinstance(node, Directory) else isinstance(node, File) and not node.content()
-        if kind in ("executable", "readable", "writable"):
-            return self.process.view.may(node, {"executable": 1, "readable": 4, "writable": 2}[kind])
+        if kind == "executable":
+            return self.process.view.may(node, 1)
         if kind == "newer":
             other = self.process.view.find(value)
             return other is not None and node.mtime > other.mtime
         if kind == "user":
             return value in (str(node.uid), name_of(self.process.view, node.uid))
         if kind == "perm":
-            wanted = int(value.lstrip("-/"), 8) if re.fullmatch(r"[-/]?[0-7]{1,4}", value) else 0
-            return (
-                node.mode & wanted == wanted
-                if value[0] == "-"
-                else bool(node.mode & wanted)
-                if value[0] == "/"
-                else node.mode & 0o7777 == wanted
-            )
-        if kind == "regex":
-            return patterns.matches(((value.replace(".*", "*"), False),), path)
-        return self._number(kind, value, node) if value is not None else kind != "false"
+            wanted = int(value.lstrip("-/"), 8)
+            some, every = bool(node.mode & wanted), node.mode & wanted == wanted
+            return {"-": every, "/": some}.get(value[0], node.mode & 0o7777 == wanted)
+        return self._number(kind, value, node) if value is not None else True
 
     def _number(self, kind: str, value: str, node: Node) -> bool:
-        age = self.process.machine.now() - node.mtime
-        unit = 512
-        if kind == "size" and value[-1:] in "bcwkMG":
-            unit = {"b": 512, "c": 1, "w": 2, "k": 1024, "M": 1 << 20, "G": 1 << 30}[value[-1]]
-            value = value[:-1]
-        actual = {
-            "size": -(-ls.size(node) // unit),
-            "mmin": -(-age // 60),
-            "links": node.links,
-            "uid": node.uid,
-            "gid": node.gid,
-        }.get(kind, age // 86400)
-        if kind == "mmin" and value[0] not in "+-":
-            actual = age // 60
-        wanted = int(value.lstrip("+-"))
+        age, wanted = self.process.machine.now() - node.mtime, int(value.strip("+-" + "".join(UNITS)))
+        if kind == "size":
+            actual: float = -(-ls.size(node) // UNITS.get(value[-1], 512))
+        elif kind == "mmin":
+            actual = -(-age // 60) if value[0] in "+-" else age // 60
+        else:
+            actual = age // 86400
         return actual > wanted if value[0] == "+" else actual < wanted if value[0] == "-" else actual == wanted
 
-    async def _act(self, kind: str, value: object, path: str, node: Node) -> bool:
+    async def _act(self, kind: str, value: Any, path: str, node: Node) -> bool:
         process = self.process
-        if kind == "print":
-            await process.write(path + "\n")
-        elif kind == "print0":
-            await process.write(path + "\0")
+        if kind in ("print", "print0"):
+            await process.write(path + ("\n" if kind == "print" else "\0"))
         elif kind == "ls":
             await process.write(
                 f"{node.number:9d} {ls.blocks(node):6d} {ls.mode(node)} {node.links:3d} "
@@ -242,44 +191,40 @@ class _Find:
                 f"{ls.size(node):8d} {ls.when(process, node.mtime)} {path}\n"
             )
         elif kind == "printf":
-            await process.write(self._formatted(str(value), path, node))
+            await process.write(self._formatted(value, path, node))
         elif kind == "delete":
-            return await self._delete(path, node)
+            try:
+                process.view.remove(path, directory=isinstance(node, Directory))
+            except FileError as error:
+                self.status = await process.fail(f"cannot delete '{path}': {error.text}")
+                return False
+        elif kind == "prune":
+            self.pruned = True
         elif kind == "exec":
-            return await self._run(value, path)
+            start, command, end = value
+            if end == ";":
+                return await run(process, [word.replace("{}", path) for word in command]) == 0
+            self.batches[start][1].append(path)
         return True
 
     def _formatted(self, form: str, path: str, node: Node) -> str:
-        name = path.rstrip("/").rsplit("/", 1)[-1]
         values = {
             "p": path,
-            "f": name,
+            "f": path.rstrip("/").rsplit("/", 1)[-1],
             "s": str(ls.size(node)),
             "m": f"{node.mode & 0o7777:o}",
-            "M": ls.mode(node),
             "h": path.rpartition("/")[0] or ".",
             "u": name_of(self.process.view, node.uid),
             "%": "%",
-            "y": {"-": "f"}.get(ls.kind(node), ls.kind(node)),
+            "y": _letter(node),
             "T@": f"{node.mtime:.10f}",
         }
         text = re.sub(r"%(T@|.)", lambda match: values.get(match[1], match[0]), form)
         return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0")
 
-    async def _delete(self, path: str, node: Node) -> bool:
-        try:
-            self.process.view.remove(path, directory=isinstance(node, Directory))
-        except FileError as error:
-            self.status = await self.process.fail(f"cannot delete '{path}': {error.text}")
-            return False
-        return True
 
-    async def _run(self, value: Any, path: str) -> bool:
-        start, command, end = value
-        if end == "+":
-            self.batches[start][1].append(path)
-            return True
-        return await run(self.process, [word.replace("{}", path) for word in command]) == 0
+def _letter(node: Node) -> str:
+    return {"-": "f"}.get(ls.kind(node), ls.kind(node))
 
 
 async def find(process: Process) -> int:
@@ -307,10 +252,10 @@ async def find(process: Process) -> int:
 async def _descend(expression: _Find, path: str, node: Node, depth: int) -> None:
     process = expression.process
     await process.tick()
+    expression.pruned = False
     if not expression.depth_first:
         await _visit(expression, path, node, depth)
-    pruned = "-prune" in expression.words and await expression.matches(expression.tree, path, node)
-    if isinstance(node, Directory) and depth < expression.depths["maxdepth"] and not pruned:
+    if isinstance(node, Directory) and depth < expression.depths["maxdepth"] and not expression.pruned:
         if not process.view.may(node, 4):
             expression.status = await process.fail(f"'{path}': Permission denied")
         for name in node.names() if process.view.may(node, 4) else []:

@@ -12,8 +12,6 @@ from kubesim.shell.signals import NAMES, number
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.system import UNITS
 
-ADJUSTMENT = re.compile(r"(?:-n?|--adjustment=?)([+-]?[\w.]*)")
-
 
 def seconds(word: str) -> float | None:
     """Return a duration such as 1.5m; None for a wrong one."""
@@ -106,32 +104,11 @@ async def become(process: Process, program: object, env: dict[str, str]) -> int:
 async def nohup(process: Process) -> int:
     """Run a program that hang-ups do not end."""
     process.handlers["HUP"] = None
-    return await _instead(process, process.argv[1:], "failed to run command ")
-
-
-async def nice(process: Process) -> int:
-    """Run a program with less right to compute; without one, tell how nice it is."""
     words = process.argv[1:]
-    if words and (found := ADJUSTMENT.fullmatch(words[0])):
-        words = words[1:] if found[1] else words[2:]
-        value = found[1] or "".join(process.argv[2:3])
-        if not re.fullmatch(r"[+-]?\d+", value):
-            await kit.refuse(process, f"invalid adjustment '{value}'")
-        if not words:
-            await kit.usage(process, "a command must be given with an adjustment")
-    elif words and words[0].startswith("-"):
-        await kit.usage(process, f"unrecognized option '{words[0]}'")
-    if not words:
-        await process.write("0\n")
-        return 0
-    return await _instead(process, words, "")
-
-
-async def _instead(process: Process, words: list[str], head: str) -> int:
     try:
         return await become(process, find(process.view, words, process.env.get("PATH", DEFAULT_PATH)), process.env)
     except StartError as error:
-        return await process.fail(f"{head}'{(words or [''])[0]}': {error.text}", error.code)
+        return await process.fail(f"failed to run command '{(words or [''])[0]}': {error.text}", error.code)
 
 
 async def printenv(process: Process) -> int:
@@ -150,6 +127,5 @@ TOOLS: dict[str, Tool] = {
     "timeout": timeout,
     "env": env,
     "nohup": nohup,
-    "nice": nice,
     "printenv": printenv,
 }

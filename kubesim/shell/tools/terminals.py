@@ -1,8 +1,6 @@
-"""Programs for the terminal one types at: watch, man, clear, tty, tput, stty."""
+"""Programs for the terminal one types at: watch, clear, tty, stty."""
 
 from __future__ import annotations
-
-import re
 
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
@@ -31,15 +29,6 @@ async def watch(process: Process) -> int:
         await process.sleep(every)
 
 
-async def man(process: Process) -> int:
-    """There are no manuals."""
-    if len(process.argv) < 2:
-        await process.error("What manual page do you want?\nFor example, try 'man man'.\n")
-        return 1
-    await process.error(f"No manual entry for {process.argv[-1]}\n")
-    return 16
-
-
 async def clear(process: Process) -> int:
     """Clear the screen."""
     await process.write("\x1b[H\x1b[2J\x1b[3J")
@@ -50,31 +39,6 @@ async def tty(process: Process) -> int:
     """Show which terminal this is."""
     await process.write("/dev/pts/0\n" if process.tty(0) else "not a tty\n")
     return int(not process.tty(0))
-
-
-async def tput(process: Process) -> int:
-    """Show what the terminal can do."""
-    rows, columns = process.terminal.size if process.terminal else (24, 80)
-    word = " ".join(process.argv[1:])
-    known = {
-        "cols": f"{columns}\n",
-        "lines": f"{rows}\n",
-        "colors": "256\n",
-        "sgr0": "\x1b(B\x1b[m",
-        "bold": "\x1b[1m",
-        "clear": "\x1b[H\x1b[2J",
-        "smcup": "\x1b[?1049h",
-        "rmcup": "\x1b[?1049l",
-        "civis": "\x1b[?25l",
-        "cnorm": "\x1b[?25h",
-    }
-    match = re.fullmatch(r"setaf (\d{1,3})", word)
-    if not match and word not in known:
-        bad = f"{process.name}: unknown terminfo capability '{word}'" if word else f"usage: {process.name} capname..."
-        await process.error(f"{bad}\n")
-        return 4 if word else 2
-    await process.write(f"\x1b[3{match[1]}m" if match else known[word])
-    return 0
 
 
 async def stty(process: Process) -> int:
@@ -100,10 +64,8 @@ async def stty(process: Process) -> int:
 
 TOOLS: dict[str, Tool] = {
     "watch": watch,
-    "man": man,
     "clear": clear,
     "reset": clear,
     "tty": tty,
-    "tput": tput,
     "stty": stty,
 }
