@@ -8,13 +8,36 @@ from abc import ABC, abstractmethod
 from kubesim.shell.nodes import Arith, Array, Node, Param, Part, ProcSub, ScriptError, Sub, Text, Word
 from kubesim.shell.quoting import ansi
 
-META = frozenset(" \t\r\n;&|<>()")
+QUOTES = frozenset("'\"\\$`")
 DEEPEST = 40
 MOST_SCANNED = 200_000  # characters looked at for the end of arithmetic
+_RUN = re.compile(r"[^ \t\r\n;&|<>()'\"\\$`\[]+")
+_BRACKETS = {pair[0]: re.compile(f"[{re.escape(pair)}]") for pair in ("()", "[]", "{}")}
 _KEY = re.compile(r"\[[\w ./:-]+\](?=\+?=)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*(\[[^]\n]*\])?\+?=$")
 _OPERATORS = re.compile(r":[-=?+]|//|/[#%]|/|##|#|%%|%|\^\^|\^|,,|,|[-=?+]|:|@(?=[A-Za-z]\})")
+
+
+class _Parts:
+    """The parts of a word while it is read."""
+
+    def __init__(self, *, quoted: bool = False) -> None:
+        self.found: list[Part] = []
+        self.plain: list[str] = []
+        self.quoted = quoted
+
+    def take(self, *parts: Part) -> None:
+        """Add parts after the plain text so far."""
+        if self.plain:
+            self.found.append(Text("".join(self.plain), self.quoted))
+            self.plain.clear()
+        self.found.extend(parts)
+
+    def word(self) -> Word:
+        """Return the whole word."""
+        self.take()
+        return tuple(self.found)
 
 
 class WordReader(ABC):
@@ -41,58 +64,44 @@ class WordReader(ABC):
 
     def word(self, *, array: bool = False, pattern: bool = False) -> Word:
         """Read one word; ``array`` allows ``a=(...)``, ``pattern`` parentheses of extended patterns."""
-        parts: list[Part] = []
-        plain: list[str] = []
-        text, start = self.text, self.at
+        parts, text, start = _Parts(), self.text, self.at
         while self.at < len(text):
             char = text[self.at]
-            if char in META:
-                if not self._special(parts, plain, start, array=array, pattern=pattern):
-                    break
-            elif char in "'\"\\$`":
-                _flush(parts, plain)
-                self._quoted(parts, plain, char)
-            elif (
-                char == "[" and array and _NAME.fullmatch(text, start, self.at) and (key := _KEY.match(text, self.at))
-            ):
-                plain.append(key[0])
-                self.at = key.end()
-            else:
-                plain.append(char)
-                self.at += 1
-        _flush(parts, plain)
-        return tuple(parts)
+            if run := _RUN.match(text, self.at):
+                parts.plain.append(run[0])
+                self.at = run.end()
+            elif char in QUOTES:
+                parts.take(*self._quoted())
+            elif char == "[":
+                key = _KEY.match(text, self.at) if array and _NAME.fullmatch(text, start, self.at) else None
+                parts.plain.append(key[0] if key else "[")
+                self.at = key.end() if key else self.at + 1
+            elif not self._special(parts, start, array=array, pattern=pattern):
+                break
+        return parts.word()
 
-    def _special(self, parts: list[Part], plain: list[str], start: int, *, array: bool, pattern: bool) -> bool:
-        char = self.text[self.at]
-        before = self.text[start : self.at]
-        bash = self.dialect == "bash"
+    def _special(self, parts: _Parts, start: int, *, array: bool, pattern: bool) -> bool:
+        char, bash = self.text[self.at], self.dialect == "bash"
         if self.dialect != "dash" and char in "<>" and self.text.startswith("(", self.at + 1):
-            _flush(parts, plain)
             self.at += 2
-            parts.append(ProcSub(self.nested(), char))
-            return True
-        if char != "(" or not bash:
+            parts.take(ProcSub(self.nested(), char))
+        elif char == "(" and bash and array and _ASSIGNED.match(self.text[start : self.at]):
+            parts.take(self._array())
+        elif char == "(" and bash and pattern and (end := self._closed(self.at)) > 0:
+            parts.plain.append(self.text[self.at : end])  # of a pattern such as @(a|b), as it stands
+            self.at = end
+        else:
             return False
-        if array and _ASSIGNED.match(before):
-            _flush(parts, plain)
-            parts.append(self._array())
-            return True
-        if pattern:
-            return self._extended(plain)
-        return False
+        return True
 
-    def _extended(self, plain: list[str]) -> bool:
-        """Take ``(...)`` of a pattern such as ``@(a|b)`` as it stands."""
-        depth, at = 0, self.at
-        while at < len(self.text):
-            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
-            at += 1
+    def _closed(self, at: int) -> int:
+        """Return where a bracket that opens has been closed; -1 where it is not."""
+        opener, depth = self.text[at], 0
+        for match in _BRACKETS[opener].finditer(self.text, at):
+            depth += 1 if match[0] == opener else -1
             if depth == 0:
-                plain.append(self.text[self.at : at])
-                self.at = at
-                return True
-        return False
+                return match.end()
+        return -1
 
     def _array(self) -> Array:
         self.at += 1
@@ -117,63 +126,52 @@ class WordReader(ABC):
             if self.at == before:
                 raise ScriptError("unexpected", self.text[self.at], line=self.line)
 
-    def _quoted(self, parts: list[Part], plain: list[str], char: str) -> None:
-        text = self.text
+    def _quoted(self) -> list[Part]:
+        """Read what a quote, a backslash or a dollar sign begins."""
+        text, char = self.text, self.text[self.at]
         if char == "\\":
-            self._escape(parts)
-        elif char == "'":
-            end = text.find("'", self.at + 1)
-            if end < 0:
-                raise ScriptError("quote", "'", line=self.line, unfinished=True)
-            parts.append(Text(text[self.at + 1 : end], True))
-            self.line += text.count("\n", self.at, end)
-            self.at = end + 1
-        elif char == '"':
+            return self._escape()
+        if char == '"':
             self.at += 1
-            parts.extend(self.double('"'))
-        elif char == "`":
-            parts.append(self._backquote(quoted=False))
-        else:
-            part = self._dollar(quoted=False)
-            parts.append(part)
+            return self.double('"')
+        if char != "'":
+            return [self._backquote(quoted=False) if char == "`" else self._dollar(quoted=False)]
+        start, end = self.at + 1, text.find("'", self.at + 1)
+        if end < 0:
+            raise ScriptError("quote", "'", line=self.line, unfinished=True)
+        self.line += text.count("\n", start, end)
+        self.at = end + 1
+        return [Text(text[start:end], True)]
 
-    def _escape(self, parts: list[Part]) -> None:
+    def _escape(self) -> list[Part]:
         follower = self.text[self.at + 1 : self.at + 2]
         self.at += 2
-        if follower == "\n":
-            self.line += 1
-        else:
-            parts.append(Text(follower or "\\", True))
+        self.line += follower == "\n"
+        return [] if follower == "\n" else [Text(follower or "\\", True)]
 
     def double(self, end: str) -> list[Part]:
         """Read double-quoted text up to ``end``, which is passed; "" reads to the end of the text."""
-        parts: list[Part] = []
-        plain: list[str] = []
-        text, opened, first = self.text, end == "}", self.line
+        parts, text, opened, first = _Parts(quoted=True), self.text, end == "}", self.line
         inner = False
         while self.at < len(text):
             char = text[self.at]
             if char == end and not inner:
                 self.at += 1
-                _flush(parts, plain, quoted=True)
-                return parts or [Text("", True)]
+                return list(parts.word()) or [Text("", True)]
             if char == '"' and opened:
                 inner = not inner
                 self.at += 1
             elif char == "\\" and self.at + 1 < len(text):
-                self._double_escape(plain, text[self.at + 1], end)
+                self._double_escape(parts.plain, text[self.at + 1], end)
             elif char in "$`":
-                _flush(parts, plain, quoted=True)
-                parts.append(self._dollar(quoted=True) if char == "$" else self._backquote(quoted=True))
+                parts.take(self._dollar(quoted=True) if char == "$" else self._backquote(quoted=True))
             else:
                 self.line += char == "\n"
-                plain.append(char)
+                parts.plain.append(char)
                 self.at += 1
         if end:
-            kind = "quote" if end == '"' else "brace"
-            raise ScriptError(kind, end, line=first, unfinished=True)
-        _flush(parts, plain, quoted=True)
-        return parts
+            raise ScriptError("quote" if end == '"' else "brace", end, line=first, unfinished=True)
+        return list(parts.word())
 
     def _double_escape(self, plain: list[str], follower: str, end: str) -> None:
         self.at += 2
@@ -234,20 +232,11 @@ class WordReader(ABC):
 
     def arithmetic(self) -> Word | None:
         """Read up to ``))``, which is passed; None where the parentheses do not match: it is no arithmetic."""
-        depth, at = 0, self.at
-        while at < len(self.text):
-            char = self.text[at]
-            if char == "(":
-                depth += 1
-            elif char == ")":
-                if depth == 0:
-                    break
-                depth -= 1
-            at += 1
-        self.budget[0] -= at - self.at
+        at = self._closed(self.at - 1) - 1
+        self.budget[0] -= (at if at > 0 else len(self.text)) - self.at
         if self.budget[0] < 0:
             raise ScriptError("deep", line=self.line)
-        if not self.text.startswith("))", at):
+        if at < 0 or not self.text.startswith("))", at):
             return None
         inner = self.text[self.at : at]
         reader = type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line)
@@ -299,14 +288,10 @@ class WordReader(ABC):
 
     def _bad(self, start: int) -> Param:
         """Skip to the closing brace; the expansion fails when it is reached."""
-        depth, at = 0, start + 1
-        while at < len(self.text):
-            depth += {"{": 1, "}": -1}.get(self.text[at], 0)
-            at += 1
-            if depth == 0:
-                self.at = at
-                return Param("", op="bad", source=self.text[start:at])
-        raise ScriptError("brace", "}", line=self.line, unfinished=True)
+        self.at = self._closed(start + 1)
+        if self.at < 0:
+            raise ScriptError("brace", "}", line=self.line, unfinished=True)
+        return Param("", op="bad", source=self.text[start : self.at])
 
     def _braced_name(self) -> tuple[str, str]:
         before = ""
@@ -327,12 +312,8 @@ class WordReader(ABC):
         return before, match[0]
 
     def _index(self) -> Word:
-        end, depth = self.at, 0
-        while end < len(self.text):
-            depth += {"[": 1, "]": -1}.get(self.text[end], 0)
-            end += 1
-            if depth == 0:
-                break
+        end = self._closed(self.at)
+        end = end if end > 0 else len(self.text)
         inner = self.text[self.at + 1 : end - 1]
         self.at = end
         return tuple(type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line).double("")) or (Text(""),)
@@ -342,46 +323,32 @@ class WordReader(ABC):
         stops = {"/": "/}", "//": "/}", "/#": "/}", "/%": "/}", ":": ":}"}.get(op, "}")
         if quoted and op.lstrip(":") in ("-", "=", "?", "+"):
             return tuple(self.double("}"))
-        parts: list[Part] = []
-        plain: list[str] = []
-        first = self.at
+        parts, first = _Parts(), self.at
         while self.at < len(self.text):
             char = self.text[self.at]
             if char in stops and not (char == "/" and self.at == first):
                 self.at += 1
-                _flush(parts, plain)
-                return tuple(parts)
-            if char in "'\"\\$`" and not (char == "'" and quoted and op == "more"):
-                _flush(parts, plain)
-                self._quoted(parts, plain, char)
+                return parts.word()
+            if char in QUOTES and not (char == "'" and quoted and op == "more"):
+                parts.take(*self._quoted())
             else:
                 self.line += char == "\n"
-                plain.append(char)
+                parts.plain.append(char)
                 self.at += 1
         raise ScriptError("brace", "}", line=self.line, unfinished=True)
 
     def regex_word(self) -> Word:
         """Read the right side of ``=~``: parentheses and bars are part of it."""
-        parts: list[Part] = []
-        plain: list[str] = []
-        depth = 0
+        parts, depth = _Parts(), 0
         while self.at < len(self.text):
             char = self.text[self.at]
             if char in " \t\n" and depth == 0:
                 break
             if char in "'\"$`" and not (char == "$" and not re.match(r"\$[\w{(@*#?!-]", self.text[self.at :][:2])):
-                _flush(parts, plain)
-                self._quoted(parts, plain, char)
+                parts.take(*self._quoted())
                 continue
             depth += {"(": 1, ")": -1}.get(char, 0)
             step = 2 if char == "\\" else 1
-            plain.append(self.text[self.at : self.at + step])
+            parts.plain.append(self.text[self.at : self.at + step])
             self.at += step
-        _flush(parts, plain)
-        return tuple(parts)
-
-
-def _flush(parts: list[Part], plain: list[str], *, quoted: bool = False) -> None:
-    if plain:
-        parts.append(Text("".join(plain), quoted))
-        plain.clear()
+        return parts.word()
