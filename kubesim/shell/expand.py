@@ -111,11 +111,10 @@ class Expander:
 
     def arithmetic(self, text: str) -> int:
         """Return the value of an arithmetic expression."""
-        dialect = self.shell.dialect
         try:
-            return evaluate(text, self.shell, full=dialect != "dash")
+            return evaluate(text, self.shell, full=self.shell.dialect != "dash")
         except ArithError as error:
-            raise ShellError(f"{text}: {error}", 1 if dialect == "bash" else 2) from error
+            raise ShellError(f"{text}: {error}") from error
 
     def _tilde(self, text: str, *, first: bool, assigning: bool, last: bool) -> str:
         if not first or not text.startswith("~"):

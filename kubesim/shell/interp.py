@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from itertools import chain, repeat
 from typing import Any
 
 from kubesim.shell import patterns
@@ -300,80 +301,62 @@ class Shell(Subshells):
                 return await self.execute(body)
         return await self.execute(node.other) if node.other else 0
 
-    async def _while(self, node: While, final: bool) -> int:
+    async def _loop(self, more: Callable[[], Awaitable[bool]], body: Node) -> int:
+        """Run a body as long as there is more to do."""
         status = 0
         self.loops += 1
         try:
-            while await self.test(node.condition) != node.until:
-                await self.process.tick()
-                again, status = await self._turn(node.body)
-                if not again:
-                    break
-        except BreakLoop as stop:
-            self._outer(stop)
-            status = 0
-        finally:
-            self.loops -= 1
-        return status
-
-    async def _turn(self, body: Node) -> tuple[bool, int]:
-        """Run a loop's body: whether to go on, and the status."""
-        try:
-            status = await self.execute(body)
-        except BreakLoop as stop:
-            if stop.count > 1 and self.loops > 1:
-                raise BreakLoop(stop.count - 1, again=stop.again) from None
-            return stop.again, 0
-        return True, status
-
-    def _outer(self, stop: BreakLoop) -> None:
-        """Pass on a break that ended a loop's condition, or the loops around it."""
-        if self.loops > 1:
-            raise stop
-
-    async def _for(self, node: For, final: bool) -> int:
-        if node.words is None:
-            values = list(self.state.positional)
-        else:
-            values = await self._guarded(self.expander.fields(node.words))
-        status = 0
-        self.loops += 1
-        try:
-            for value in values:
+            while True:
                 await self.process.tick()
                 try:
-                    self.state.set(node.name, value)
-                except ShellError as error:
-                    await self.fault(error)
-                again, status = await self._turn(node.body)
-                if not again:
-                    break
+                    if not await more():
+                        return status
+                    status = await self.execute(body)
+                except BreakLoop as stop:
+                    status = 0
+                    if stop.count > 1 and self.loops > 1:
+                        raise BreakLoop(stop.count - 1, again=stop.again) from None
+                    if not stop.again:
+                        return status
         finally:
             self.loops -= 1
-        return status
+
+    async def _while(self, node: While, final: bool) -> int:
+        async def more() -> bool:
+            return await self.test(node.condition) != node.until
+
+        return await self._loop(more, node.body)
+
+    async def _for(self, node: For, final: bool) -> int:
+        words = node.words
+        values = iter([*self.state.positional] if words is None else await self._guarded(self.expander.fields(words)))
+
+        async def more() -> bool:
+            value = next(values, None)
+            try:
+                if value is not None:
+                    self.state.set(node.name, value)
+            except ShellError as error:
+                await self.fault(error)
+            return value is not None
+
+        return await self._loop(more, node.body)
 
     async def _countingfor(self, node: CountingFor, final: bool) -> int:
-        status = 0
-        self.loops += 1
-        try:
-            await self._guarded(self.expander.calculate(node.start))
-            while not node.condition or await self._guarded(self.expander.calculate(node.condition)) != 0:
-                await self.process.tick()
-                again, status = await self._turn(node.body)
-                if not again:
-                    break
-                await self._guarded(self.expander.calculate(node.step))
-        finally:
-            self.loops -= 1
-        return status
+        steps = chain([node.start], repeat(node.step))
+
+        async def more() -> bool:
+            await self._guarded(self.expander.calculate(next(steps)))
+            return not node.condition or await self._guarded(self.expander.calculate(node.condition)) != 0
+
+        return await self._loop(more, node.body)
 
     async def _case(self, node: Case, final: bool) -> int:
         subject = await self._guarded(self.expander.value(node.subject))
         through = False
         status = 0
         for choices, body, end in node.items:
-            hit = through or await self._choose(choices, subject)
-            if not hit:
+            if not through and not await self._choose(choices, subject):
                 continue
             status = await self.execute(body)
             if not end:

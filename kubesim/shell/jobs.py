@@ -150,9 +150,7 @@ class Jobs:
         """Return a job as ``jobs`` shows it."""
         mark = self.mark(job)
         tail = " &" if job.state == "Running" and self.shell.dialect == "bash" else ""
-        wide = 24 if self.shell.dialect == "bash" else 26
-        gap = "  " if self.shell.dialect == "bash" else " "
-        return f"[{job.number}]{mark}{gap}{job.state:<{wide}}{job.source}{tail}"
+        return f"[{job.number}]{mark}  {job.state:<24}{job.source}{tail}"
 
     def mark(self, job: Job) -> str:
         """Return the sign of the current job and the one before it."""

@@ -19,8 +19,6 @@ async def expand(expander: Expander, param: Param) -> Pieces:
     _refuse_foreign(expander, param)
     shell = expander.shell
     index = await expander.value(param.index) if param.index else None
-    if param.op == "names":
-        return _many(expander, sorted(name for name in shell.state.variables if name.startswith(param.name)), param)
     if param.before == "!" and index in ("@", "*"):
         variable = shell.state.variables.get(param.name)
         return _many(expander, list(variable.items()) if variable else [], param)
@@ -38,15 +36,11 @@ async def expand(expander: Expander, param: Param) -> Pieces:
 
 
 def _refuse_foreign(expander: Expander, param: Param) -> None:
-    dialect = expander.shell.dialect
-    op = param.op
-    almquist = dialect == "dash" and (op[:1] in ("/", "^", ",", "@") or op == ":" or param.before == "!")
-    almquist = almquist or dialect == "ash" and (op[:1] in ("^", ",", "@") or param.before == "!")
-    if op == "bad" or almquist:
-        text = {"bash": f"{param.source}: bad substitution", "dash": "Bad substitution"}.get(
-            dialect, "syntax error: bad substitution"
-        )
-        raise ShellError(text, 1 if dialect == "bash" else 2)
+    dialect, op = expander.shell.dialect, param.op
+    foreign = dialect != "bash" and (op[:1] in ("^", ",", "@") or param.before == "!")
+    if op == "bad" or foreign or dialect == "dash" and (op[:1] == "/" or op == ":"):
+        texts = {"bash": f"{param.source}: bad substitution", "dash": "Bad substitution"}
+        raise ShellError(texts.get(dialect, "syntax error: bad substitution"))
 
 
 def elements(expander: Expander, name: str, index: str | None) -> list[str] | None:
@@ -61,13 +55,11 @@ def elements(expander: Expander, name: str, index: str | None) -> list[str] | No
 
 
 def _length(expander: Expander, name: str, index: str | None, values: list[str] | None) -> int:
-    if values is not None and expander.shell.dialect != "bash" and name in "@*":
-        return len(" ".join(values))
     if values is not None:
         return len(values)
     value = _get(expander, name, index)
     if value is None and "nounset" in expander.shell.state.options:
-        raise _unset(expander, name)
+        raise expander.shell.unset(name)
     return len(value or "")
 
 
@@ -75,12 +67,6 @@ def _get(expander: Expander, name: str, index: str | None) -> str | None:
     if index is None:
         return expander.shell.parameter(name)
     return expander.shell.element(name, index)
-
-
-def _unset(expander: Expander, name: str) -> ShellError:
-    dialect = expander.shell.dialect
-    text = f"{name}: unbound variable" if dialect == "bash" else f"{name}: parameter not set"
-    return ShellError(text, 127 if dialect == "bash" else 2)
 
 
 def _one(text: str, param: Param) -> Pieces:
@@ -102,8 +88,6 @@ def _many(expander: Expander, values: list[str], param: Param) -> Pieces:
 
 
 def _starred(param: Param) -> bool:
-    if param.op == "names":
-        return "*" in param.source
     return bool(param.index) and getattr(param.index[0], "value", "") == "*" if param.index else False
 
 
@@ -131,7 +115,7 @@ async def _scalar(expander: Expander, param: Param, name: str, index: str | None
         )
     if value is None:
         if "nounset" in expander.shell.state.options and name not in ("!",):
-            raise _unset(expander, name)
+            raise expander.shell.unset(name)
         value = ""
     if op == ":":
         first, last = await _range(expander, param, len(value))
@@ -192,8 +176,6 @@ async def _operate(expander: Expander, param: Param, value: str) -> str:
     if op[0] == "/":
         pattern = await expander.pattern(param.arg or ())
         new = await expander.value(param.more or ())
-        if expander.shell.dialect == "ash" and op in ("/#", "/%"):
-            pattern, op = ((op[1], True), *pattern), "/"
         found = patterns.substitute(pattern, value, new, op, extended=extended)
         if len(found) > 1 << 20:
             raise OutOfMemory(f"xrealloc: cannot allocate {len(found)} bytes", 2)
@@ -202,17 +184,7 @@ async def _operate(expander: Expander, param: Param, value: str) -> str:
         return value.upper() if op == "^^" else value.lower()
     if op in ("^", ","):
         return (value[:1].upper() if op == "^" else value[:1].lower()) + value[1:]
-    return _transform(await expander.value(param.arg or ()), value, param)
-
-
-def _transform(letter: str, value: str, param: Param) -> str:
-    """Do ``${name@Q}`` and its like."""
-    if letter == "Q":
-        return quote(value, always=True)
-    if letter in "UL":
-        return value.upper() if letter == "U" else value.lower()
-    if letter == "u":
-        return value[:1].upper() + value[1:]
-    if letter == "A":
-        return f"{param.name}={quote(value, always=True)}"
-    return value
+    letter = await expander.value(param.arg or ())
+    if letter != "Q":
+        raise ShellError(f"{param.source}: bad substitution")
+    return quote(value, always=True)

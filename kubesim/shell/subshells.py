@@ -12,7 +12,7 @@ from kubesim.shell.jobs import Job, Jobs
 from kubesim.shell.machine import DEFAULT_PATH, Process
 from kubesim.shell.nodes import Node, Pipeline, Redirected, Simple, Subshell
 from kubesim.shell.programs import Program, find
-from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
+from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, Variable
 from kubesim.shell.values import Values
 
 
@@ -30,11 +30,7 @@ class Subshells(Values):
             return self.status
         if final and not self.state.traps and not self.interactive:
             return await self.become(program, env)
-        try:
-            process = self.process.child(program, env=env)
-        except FileError as error:
-            await self.complain(f"fork: retry: {error.text}")
-            return 254 if self.dialect == "bash" else 2
+        process = await self.fork(program=program, env=env)
         job = self.jobs.add([process], node.source)
         tool = self.process.machine.tools[program.tool]
         self.jobs.to_front(job)
@@ -76,11 +72,7 @@ class Subshells(Values):
             finally:
                 self.unchecked -= node.negated
             return int(not status) if node.negated else status
-        try:
-            job = self._pipe(node)
-        except FileError as error:
-            await self.complain(f"fork: retry: {error.text}")
-            return 254
+        job = await self._pipe(node)
         status = await self.jobs.foreground(job)
         statuses = [process.status or 0 for process in job.processes]
         self.state.variables["PIPESTATUS"] = Variable({index: str(each) for index, each in enumerate(statuses)})
@@ -90,7 +82,7 @@ class Subshells(Values):
             return int(not status)
         return await self.checked(status)
 
-    def _pipe(self, node: Pipeline) -> Job:
+    async def _pipe(self, node: Pipeline) -> Job:
         """Start every part of a pipeline."""
         started: list[tuple[Process, Node]] = []
         source: Handle | None = None
@@ -104,7 +96,7 @@ class Subshells(Values):
                 fds[1] = pipe.writer
                 if both[index]:
                     fds[2] = pipe.writer
-            started.append((self.fork(fds), part))
+            started.append((await self.fork(fds), part))
             source = pipe.reader if pipe else None
         job = self.jobs.add([process for process, _ in started], "")
         self.jobs.to_front(job)
@@ -112,10 +104,20 @@ class Subshells(Values):
             self.begin(process, part)
         return job
 
-    def fork(self, fds: dict[int, Handle] | None = None) -> Process:
-        """Make the process of a subshell."""
-        program = Program(self.process.program.tool, self.process.program.flavour, "", tuple(self.process.argv))
-        return self.process.child(program, env=self.state.environment(), fds=fds)
+    async def fork(
+        self,
+        fds: dict[int, Handle] | None = None,
+        *,
+        program: Program | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Process:
+        """Make a process: for a program, or for a subshell. Leaves where there are too many."""
+        shell = Program(self.process.program.tool, self.process.program.flavour, "", tuple(self.process.argv))
+        try:
+            return self.process.child(program or shell, env=env or self.state.environment(), fds=fds)
+        except FileError as error:
+            await self.complain(f"fork: retry: {error.text}")
+            raise ExitShell(254) from error
 
     def begin(self, process: Process, node: Node) -> None:
         """Run a command in a subshell."""
@@ -159,11 +161,7 @@ class Subshells(Values):
         return status
 
     async def _subshell(self, node: Subshell, final: bool) -> int:
-        try:
-            process = self.fork()
-        except FileError as error:
-            await self.complain(f"fork: retry: {error.text}")
-            return 254
+        process = await self.fork()
         job = self.jobs.add([process], "")
         self.jobs.to_front(job)
         self.begin(process, node.body)
@@ -174,10 +172,7 @@ class Subshells(Values):
         capture = Capture(1 << 20)
         if isinstance(node, Redirected | Simple) and (data := await self._file_only(node)) is not None:
             return data
-        try:
-            process = self.fork({**self.process.fds, 1: capture})
-        except FileError as error:
-            raise ShellError(f"fork: retry: {error.text}", 254) from error
+        process = await self.fork({**self.process.fds, 1: capture})
         self.begin(process, node)
         self.substituted = await process.wait()
         text = bytes(capture.data).replace(b"\0", b"").decode("utf-8", "surrogateescape")
@@ -200,7 +195,7 @@ class Subshells(Values):
         """Start the command of ``<(...)`` and return the path that reads from it."""
         pipe = Pipe()
         mine, theirs = (pipe.reader, pipe.writer) if direction == "<" else (pipe.writer, pipe.reader)
-        process = self.fork({**self.process.fds, (1 if direction == "<" else 0): theirs})
+        process = await self.fork({**self.process.fds, (1 if direction == "<" else 0): theirs})
         self.begin(process, node)
         number = max([62, *self.process.fds]) + 1
         self.process.fds[number] = mine.share()
@@ -215,12 +210,7 @@ class Subshells(Values):
         fds = dict(self.process.fds)
         if not self.interactive:
             fds[0] = Bytes(b"")
-        try:
-            process = self.fork(fds)
-        except FileError as error:
-            await self.complain(f"fork: retry: {error.text}")
-            self.status = 254
-            return
+        process = await self.fork(fds)
         if not self.interactive:
             process.handlers |= {"INT": None, "QUIT": None}
         job = self.jobs.add([process], source, background=True)

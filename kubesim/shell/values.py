@@ -92,7 +92,7 @@ class Values(ABC):
         if name == "!":
             return str(self.last_background) if self.last_background else None
         if name == "-":
-            standard = {"bash": "hB", "ash": "", "dash": ""}[self.dialect]
+            standard = "hB" if self.dialect == "bash" else ""
             given = "c" if self.command_string and self.dialect != "dash" else ""
             return self.state.flags() + standard + given + ("i" if self.interactive else "")
         if name in ("@", "*"):
@@ -135,9 +135,13 @@ class Values(ABC):
         """Return a variable's text for arithmetic."""
         value = self.parameter(name) if index is None else self.element(name, index)
         if value is None and "nounset" in self.state.options:
-            text = "unbound variable" if self.dialect == "bash" else "parameter not set"
-            raise ShellError(f"{name}: {text}", 2 if self.dialect != "bash" else 127)
+            raise self.unset(name)
         return value or ""
+
+    def unset(self, name: str) -> ShellError:
+        """Return the error of a parameter that is not set, where all must be."""
+        bash = self.dialect == "bash"
+        return ShellError(f"{name}: {'unbound variable' if bash else 'parameter not set'}", 127 if bash else 2)
 
     def assign_number(self, name: str, index: str | None, value: int) -> None:
         """Set a variable from arithmetic."""
@@ -405,18 +409,9 @@ class Values(ABC):
         return await self.expander.value(each[3])
 
     async def _trace_command(self, argv: list[str], assigns: list[Assignment]) -> None:
-        shown = [f"{each[0]}={quote(await self.expander.value(each[3]))}" for each in assigns]
-        if self.dialect == "bash":
-            for text in shown:
-                await self.trace([text])
-            shown = []
-        words = argv if self.dialect == "dash" else [self._traced(word) for word in argv]
-        await self.trace([*shown, *words])
-
-    def _traced(self, word: str) -> str:
-        if word in ("]", "[", "]]") and not (self.dialect == "bash" or word == "["):
-            return word
-        return quote(word, always=not word)
+        for each in assigns:
+            await self.trace([f"{each[0]}={quote(await self.expander.value(each[3]))}"])
+        await self.trace([quote(word, always=not word) for word in argv])
 
     async def trace(self, words: list[str]) -> None:
         """Print a line of ``set -x``."""

@@ -272,9 +272,6 @@ class WordReader(ABC):
         if self.text.startswith("}", self.at) and name:
             self.at += 1
             return Param(name, before=before, index=index, quoted=quoted, source=self.text[start : self.at])
-        if before == "!" and self.text[self.at : self.at + 2] in ("*}", "@}"):
-            self.at += 2
-            return Param(name, op="names", before="!", quoted=quoted)
         match = _OPERATORS.match(self.text, self.at)
         if not name or not match or (before == "#"):
             return self._bad(start)
