@@ -324,12 +324,9 @@ async def _where(shell: Shell, names: list[str], *, verbose: bool) -> int:
 
 async def hash_(shell: Shell, argv: list[str]) -> int:
     """Pretend to remember where commands are."""
-    status = 0
-    for name in argv[1:]:
-        if name != "-r" and not _path(shell, name) and name not in shell.builtins.table:
-            await shell.complain(f"{name}: not found", "hash")
-            status = 1
-    return status
+    _, names = options(argv, "rdltp:", "[-lr] [-p pathname] [-dt] [name ...]")
+    unknown = (name for name in names if not _path(shell, name) and name not in shell.builtins.table)
+    return await shell.lament(unknown, "not found", "hash")
 
 
 async def mapfile(shell: Shell, argv: list[str]) -> int:

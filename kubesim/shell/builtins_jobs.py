@@ -16,16 +16,11 @@ if TYPE_CHECKING:
 async def jobs(shell: Shell, argv: list[str]) -> int:
     """Show the jobs, all of them or those that are named."""
     letters, words = options(argv, "lnprs", "[-lnprs] [jobspec ...] or jobs -x command [args]")
-    status, chosen = 0, [job for _, job in sorted(shell.jobs.table.items())]
-    if words:
-        found = {word: shell.jobs.find(word if word.startswith("%") else f"%{word}") for word in words}
-        chosen = [job for job in found.values() if job]
-        for word in (word for word, job in found.items() if job is None):
-            await shell.complain(f"{word}: no such job", "jobs")
-            status = 1
-    for job in chosen:
+    chosen = [job for _, job in sorted(shell.jobs.table.items())]
+    found = {word: shell.jobs.find(word if word.startswith("%") else f"%{word}") for word in words}
+    for job in filter(None, found.values()) if words else chosen:
         await _shown(shell, job, letters)
-    return status
+    return await shell.lament((word for word, job in found.items() if job is None), "no such job", "jobs")
 
 
 async def _shown(shell: Shell, job: Job, letters: dict[str, str]) -> None:
@@ -196,17 +191,13 @@ async def _kill_one(shell: Shell, word: str, name: str) -> int:
 async def disown(shell: Shell, argv: list[str]) -> int:
     """Forget jobs."""
     letters, words = options(argv, "ahr", "[-h] [-ar] [jobspec ... | pid ...]")
-    status, chosen = 0, list(shell.jobs.table.values()) if letters.keys() & {"a", "r"} else []
-    for word in words or ["%+"] * (not letters.keys() & {"a", "r"}):
-        job = shell.jobs.find(word)
-        if job is None:
-            await shell.complain(f"{word if words else 'current'}: no such job", "disown")
-            status = 1
-        chosen += [job] if job else []
-    for job in chosen:
+    several = bool(letters.keys() & {"a", "r"})
+    found = {word: shell.jobs.find(word) for word in words or ["%+"] * (not several)}
+    for job in [*shell.jobs.table.values()] if several and not words else filter(None, found.values()):
         if "h" not in letters and ("r" not in letters or job.state == "Running"):
             shell.jobs.table.pop(job.number, None)
-    return status
+    unknown = (word if words else "current" for word, job in found.items() if job is None)
+    return await shell.lament(unknown, "no such job", "disown")
 
 
 TABLE = {"jobs": jobs, "fg": fg, "bg": bg, "wait": wait, "kill": kill, "disown": disown}

@@ -58,19 +58,18 @@ async def complete(shell: Shell, argv: list[str]) -> int:
     if given and not names and not given.keys() & {"p", "r"}:
         raise ShellError(f"usage: complete {COMPLETE_USAGE}", 2)
     told = "".join(f"-{letter} {value} " if value else f"-{letter} " for letter, value in given.items())
-    status, known = 0, shell.completed
-    for name in names or sorted(known):
-        if names and given and not given.keys() & {"p", "r"}:
-            shell.state.charge(len(name) + len(told))
-            known[name] = told
-        elif name not in known:
-            await shell.complain(f"{name}: no completion specification", "complete")
-            status = 1
-        elif "r" in given:
+    known = shell.completed
+    if names and given and not given.keys() & {"p", "r"}:
+        shell.state.charge(sum(map(len, names)) + len(told))
+        known |= dict.fromkeys(names, told)
+        return 0
+    unknown = [name for name in names if name not in known]
+    for name in [name for name in names or sorted(known) if name in known]:
+        if "r" in given:
             del known[name]
         else:
             await shell.process.write(f"complete {known[name]}{name}\n")
-    return status
+    return await shell.lament(unknown, "no completion specification", "complete")
 
 
 TABLE = {"history": history, "complete": complete}

@@ -205,23 +205,16 @@ async def _declare(shell: Shell, args: list[str], *, begin: bool) -> int:
 
 
 async def _show_declared(shell: Shell, flags: str, args: list[str]) -> int:
-    status = 0
+    functions = shell.state.functions
     if "f" in flags or "F" in flags:
-        for name in args or sorted(shell.state.functions):
-            if name not in shell.state.functions:
-                status = 1
-            elif "F" in flags:
-                await shell.process.write(f"{'' if args else 'declare -f '}{name}\n")
-            else:
-                await shell.process.write(shell.state.functions[name][1] + "\n")
-        return status
-    for name in args or sorted(shell.state.variables):
-        if name not in shell.state.variables:
-            await shell.complain(f"{name}: not found", "declare")
-            status = 1
-        else:
-            await shell.process.write(_declaration(shell, name) + "\n")
-    return status
+        for name in [name for name in args or sorted(functions) if name in functions]:
+            short = f"{'' if args else 'declare -f '}{name}"
+            await shell.process.write((short if "F" in flags else functions[name][1]) + "\n")
+        return int(any(name not in functions for name in args))
+    known = shell.state.variables
+    for name in [name for name in args or sorted(known) if name in known]:
+        await shell.process.write(_declaration(shell, name) + "\n")
+    return await shell.lament([name for name in args if name not in known], "not found", "declare")
 
 
 def _declaration(shell: Shell, name: str) -> str:
@@ -239,10 +232,7 @@ def _declaration(shell: Shell, name: str) -> str:
 
 async def let(shell: Shell, argv: list[str]) -> int:
     """Do arithmetic."""
-    value = 0
-    for text in argv[1:]:
-        value = shell.expander.arithmetic(text)
-    return int(value == 0)
+    return int([0, *map(shell.expander.arithmetic, argv[1:])][-1] == 0)
 
 
 async def shopt(shell: Shell, argv: list[str]) -> int:
@@ -264,21 +254,13 @@ async def shopt(shell: Shell, argv: list[str]) -> int:
 
 async def alias(shell: Shell, argv: list[str]) -> int:
     """Define or show aliases."""
-    if len(argv) == 1:
-        for name, text in sorted(shell.state.aliases.items()):
-            await shell.process.write(_alias_line(shell, name, text))
-    status = 0
-    for word in argv[1:]:
-        name, equals, text = word.partition("=")
-        if equals:
-            shell.state.charge(len(text))
-            shell.state.aliases[name] = text
-        elif name in shell.state.aliases:
-            await shell.process.write(_alias_line(shell, name, shell.state.aliases[name]))
-        else:
-            await shell.complain(f"{name}: not found", "alias")
-            status = 1
-    return status
+    known, words = shell.state.aliases, argv[1:] or sorted(shell.state.aliases)
+    for name, _, text in (word.partition("=") for word in words if "=" in word):
+        shell.state.charge(len(text))
+        known[name] = text
+    for name in [word for word in words if word in known]:
+        await shell.process.write(_alias_line(shell, name, known[name]))
+    return await shell.lament([word for word in words if "=" not in word and word not in known], "not found", "alias")
 
 
 def _alias_line(shell: Shell, name: str, text: str) -> str:
@@ -287,72 +269,44 @@ def _alias_line(shell: Shell, name: str, text: str) -> str:
 
 async def unalias(shell: Shell, argv: list[str]) -> int:
     """Forget aliases."""
-    if "-a" in argv:
+    flags, names = options(argv, "a", "[-a] name [name ...]")
+    if "a" in flags:
         shell.state.aliases.clear()
-        return 0
-    status = 0
-    for name in argv[1:]:
-        if shell.state.aliases.pop(name, None) is None:
-            await shell.complain(f"{name}: not found", "unalias")
-            status = 1
-    return status
+    unknown = [name for name in names if shell.state.aliases.pop(name, None) is None]
+    return await shell.lament(unknown, "not found", "unalias")
 
 
 async def getopts(shell: Shell, argv: list[str]) -> int:
     """Take the next option out of the positional parameters."""
     if len(argv) < 3:
         raise ShellError("usage: getopts optstring name [arg ...]", 2)
-    optstring, name = argv[1], argv[2]
-    args = argv[3:] or shell.state.positional
-    state = shell.state
+    state, optstring, name, args = shell.state, argv[1], argv[2], argv[3:] or shell.state.positional
     index = int(state.get("OPTIND") or 1)
-    offset = int(state.get("_OPTOFF") or 1) if index == int(state.get("_OPTAT") or 0) else 1
+    offset = shell.option[1] if index == shell.option[0] else 1
     word = args[index - 1] if 0 < index <= len(args) else ""
+    state.unset("OPTARG")
     if len(word) < 2 or word[0] != "-" or word == "--":
         state.set("OPTIND", str(index + (word == "--")))
         state.set(name, "?")
-        state.unset("OPTARG")
         return 1
-    flag = word[offset]
-    state.unset("OPTARG")
-    await _take_option(shell, optstring, name, args, (index, offset, flag, word))
+    flag, value, silent, wrong = word[offset], word[offset + 1 :], optstring.startswith(":"), ""
+    wants = flag != ":" and f"{flag}:" in optstring
+    index, offset = (index, offset + 1) if value and not wants else (index + 1, 1)
+    if flag == ":" or flag not in optstring:
+        wrong = "illegal option"
+    elif wants and (value or index <= len(args)):
+        state.set("OPTARG", value or args[index - 1])
+        index += not value
+    elif wants:
+        wrong = "option requires an argument"
+    if wrong and silent:
+        state.set("OPTARG", flag)
+    elif wrong:
+        await shell.process.error(f"{shell.name}: {wrong} -- {flag}\n")
+    state.set("OPTIND", str(index))
+    shell.option = index, offset
+    state.set(name, (":" if wants and silent else "?") if wrong else flag)
     return 0
-
-
-async def _take_option(
-    shell: Shell, optstring: str, name: str, args: list[str], found: tuple[int, int, str, str]
-) -> None:
-    index, offset, flag, word = found
-    state = shell.state
-    following = (index, offset + 1) if offset + 1 < len(word) else (index + 1, 1)
-    silent = optstring.startswith(":")
-    at = optstring.find(flag) if flag != ":" else -1
-    result = flag
-    if at < 0:
-        result = "?"
-        await _wrong_option(shell, silent, flag, "illegal option")
-    elif optstring[at + 1 : at + 2] == ":":
-        if offset + 1 < len(word):
-            state.set("OPTARG", word[offset + 1 :])
-            following = (index + 1, 1)
-        elif index < len(args):
-            state.set("OPTARG", args[index])
-            following = (index + 2, 1)
-        else:
-            result = ":" if silent else "?"
-            following = (index + 1, 1)
-            await _wrong_option(shell, silent, flag, "option requires an argument")
-    state.set("OPTIND", str(following[0]))
-    state.set("_OPTAT", str(following[0]))
-    state.set("_OPTOFF", str(following[1]))
-    state.set(name, result)
-
-
-async def _wrong_option(shell: Shell, silent: bool, flag: str, text: str) -> None:
-    if silent:
-        shell.state.set("OPTARG", flag)
-    else:
-        await shell.process.error(f"{shell.name}: {text} -- {flag}\n")
 
 
 async def umask(shell: Shell, argv: list[str]) -> int:

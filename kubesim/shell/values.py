@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kubesim.shell import dialects, sockets
@@ -67,6 +67,14 @@ class Values(ABC):
         elif builtin:
             place += f"{builtin}: "
         await self.process.error(f"{place}{text}\n")
+
+    async def lament(self, words: Iterable[str], text: str, builtin: str) -> int:
+        """Print the same error of each word; returns the status of a builtin that does so."""
+        status = 0
+        for word in words:
+            await self.complain(f"{word}: {text}", builtin)
+            status = 1
+        return status
 
     # parameters
 
