@@ -26,7 +26,6 @@ KNOWN = {
     "nfd-master": "kubesim.addons.node_features:master",
     "nvidia-mig-manager": "kubesim.addons.mig_manager",
     "gpu-fault-injector": "kubesim.kubelet.injector",
-    "cluster-autoscaler": "kubesim.addons.autoscaler",
     "cnrm-manager": "kubesim.addons.cnrm",
     "mpi-operator": "kubesim.addons.mpi",
     "prometheus-operator": "kubesim.addons.prometheus_operator",
@@ -49,7 +48,6 @@ ALONE = frozenset(
         "fault-remediation",
         "janitor",
         "mpi-operator",
-        "cluster-autoscaler",
         "prometheus-operator",
     }
 )

@@ -78,7 +78,7 @@ async def test_nvsentinel_may_not_cordon_without_the_right_to_patch_nodes():
         assert (await w.client.get("nodes", name))["spec"].get("unschedulable")
 
 
-@pytest.mark.parametrize("addon", ["cluster-autoscaler", "config-connector", "prometheus-operator"])
+@pytest.mark.parametrize("addon", ["config-connector", "prometheus-operator"])
 async def test_an_addon_has_the_rights_that_it_needs(addon):
     async with world(count=1) as w:
         await install(w, addon, seconds=60)
