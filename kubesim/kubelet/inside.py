@@ -19,7 +19,6 @@ from kubesim.kubelet.host import HOST_FILES, Host
 from kubesim.kubelet.libraries import libraries, nccl_of, packages
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
-from kubesim.network import chains
 from kubesim.network.dns import DOMAIN
 from kubesim.network.door import PodKube
 from kubesim.network.gate import Gate
@@ -146,7 +145,7 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
 
 
 def _connect(made: Machine, record: PodRecord, host: Host) -> None:
-    """Show a container the interfaces, sockets and rules of its network: the pod's own, or the node's."""
+    """Show a container the interfaces and sockets of its network: the pod's own, or the node's."""
     node, fabric = host.node, host.fabric
 
     def pods() -> wires.Network:
@@ -161,7 +160,7 @@ def _connect(made: Machine, record: PodRecord, host: Host) -> None:
 
     made.wires = pods
     if record.pod["spec"].get("hostNetwork"):
-        made.wires, made.rules = nodes, lambda: chains.read(host.client)
+        made.wires = nodes
 
 
 def _add_driver(made: Machine) -> None:

@@ -82,8 +82,6 @@ class Machine:
     network: Network | None = None
     wires: Callable[[], Wires] = field(default=lambda: of_pod("10.0.0.2"))
     """Its interfaces, routes and sockets."""
-    rules: Callable[[], Awaitable[list[Any]]] = field(default=lambda: nothing())
-    """The rules of its packet filter."""
     kube: KubeAccess | None = None
     devices: Access | None = None
     libraries: Mapping[str, str] = field(default_factory=dict)
@@ -484,11 +482,6 @@ class Process(Holder):
         known = self.env if env is None else env
         program = find(self.view, argv, known.get("PATH", DEFAULT_PATH))
         return self.child(program, env=env, fds=fds).start(self.machine.tools[program.tool])
-
-
-async def nothing() -> list[Any]:
-    """Return no rules: a network of its own has none."""
-    return []
 
 
 async def no_session(shell: Any) -> int:
