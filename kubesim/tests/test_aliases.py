@@ -8,7 +8,7 @@ import yaml
 from kubesim import data
 from kubesim.api import bodies
 from kubesim.api.duplicates import in_yaml
-from kubesim.shell.tools import jq
+from kubesim.shell.kubectl.documents import documents
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
     f"{chr(98 + at)}: &{chr(98 + at)} [{','.join([f'*{chr(97 + at)}'] * 9)}]\n" for at in range(9)
@@ -16,7 +16,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 
 
 def test_a_document_that_explodes_is_refused_in_goyamls_words() -> None:
-    for parse in (data.parse_sent, jq.documents):
+    for parse in (data.parse_sent, documents):
         with pytest.raises(yaml.YAMLError, match="document contains excessive aliasing"):
             parse(BOMB)
     with pytest.raises(ValueError, match="^yaml: document contains excessive aliasing$"):
@@ -42,7 +42,7 @@ def test_aliases_in_moderation_mean_what_they_name() -> None:
     meant = {"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}], "d": {"b": 1, "e": 2}}
     assert data.parse_sent(text) == meant
     assert bodies._yaml(text.encode()) == meant
-    assert jq.documents(text) == [meant]
+    assert documents(text) == [meant]
 
 
 def test_looking_for_repeated_keys_looks_at_each_node_once() -> None:

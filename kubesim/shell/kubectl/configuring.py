@@ -15,10 +15,10 @@ from kubesim.goyaml import to_json, to_yaml
 from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl import printing
 from kubesim.shell.kubectl.client import KubectlError, Obj
+from kubesim.shell.kubectl.documents import documents
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.machine import Process
-from kubesim.shell.tools.jq import documents
 
 HEAD = ["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"]
 PARTS = {"clusters": "cluster", "contexts": "context", "users": "user"}

@@ -10,13 +10,13 @@ from kubesim.goyaml import to_yaml
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.documents import documents
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import headless, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 from kubesim.shell.quoting import quote
-from kubesim.shell.tools.jq import documents
 
 HEADER = (
     "# Please edit the object below. Lines beginning with a '#' will be ignored,\n"

@@ -11,10 +11,10 @@ import yaml
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.documents import documents
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
-from kubesim.shell.tools.jq import documents
 from kubesim.times import parse_go_duration
 
 MERGE, STRATEGIC, JSON = (f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge", "json"))
@@ -123,7 +123,7 @@ async def sources(process: Process, opts: Flags) -> list[tuple[Obj, str]]:
             text = await _read(process, path)
             shown = "STDIN" if path == "-" else path
             try:
-                found += [(each, shown) for each in documents(text, manifests=True)]
+                found += [(each, shown) for each in documents(text)]
             except (yaml.YAMLError, ValueError) as error:
                 mark = getattr(error, "problem_mark", None)
                 where = f"line {mark.line + 1}: " if mark else ""

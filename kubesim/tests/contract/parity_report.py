@@ -37,7 +37,7 @@ TOOLS_LEFT_OUT = (
     "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, "
     "random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, P, r, "
     "R, T, w, x, y and z, and changes no case; find tests neither links, numbers of owners, times of access nor "
-    "regular expressions. There is no iperf3, man, nice, tput and traceroute."
+    "regular expressions. There is no iperf3, man, nice, tput, traceroute and yq."
 )
 """What the tools of containers leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
@@ -123,11 +123,11 @@ def report(findings: list[Finding]) -> str:
         "names with a hash, and of config what changes clusters and users. It describes pods, nodes, deployments, "
         "jobs, services, secrets and config maps as upstream does, other kinds field by field, as it does custom "
         "kinds. Containers have no cmp, comm, host, mtr, nl, nmap, openssl, paste, rev, tac and xxd. "
-        "BusyBox' file and text tools complain in the words of GNU's, and sort, cut, dd, nice and xargs refuse a "
+        "BusyBox' file and text tools complain in the words of GNU's, and sort, cut, dd and xargs refuse a "
         "wrong value in fewer words than theirs. Of history expansion bash there knows `!!` and `!$`, and it has "
         "no pushd, popd, dirs, select, times, jobs -x, umask -S, ${!name*}, ${name@U} and traps of "
-        "DEBUG and RETURN; the builtins of dash and ash word most errors as bash's do. jq and yq in "
-        "containers run libjq 1.8.2: the messages of `debug` and `stderr`, a second `input`, `import` and `include` "
+        "DEBUG and RETURN; the builtins of dash and ash word most errors as bash's do. jq in "
+        "containers runs libjq 1.8.2: the messages of `debug` and `stderr`, a second `input`, `import` and `include` "
         "are missing. Tab completes commands, kinds and names there, neither flags nor containers, and lists "
         "choices without pages. No stream is carried in base64. Claims of "
         "devices (dynamic resource allocation) and their slices are kept without upstream's rules for their fields, "
