@@ -7,24 +7,26 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache, partial
 from operator import methodcaller
+from pathlib import Path
 from typing import Any
 
 import orjson
 
+from kubesim import data
 from kubesim.admission.validation import metadata
 from kubesim.admission.validation.metadata import SUBDOMAIN, dns_errors
-from kubesim.admission.validation.rules import PASSING, Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import CHECKS, PASSING, Check, Place, check, check_of_missing, errors_of
 from kubesim.api.addresses import ADDRESS_TEXT, network, parsed, strict_range_errors
+from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, unsupported
 from kubesim.api.status import required as required_value
 from kubesim.errors import Obj
 from kubesim.schema.paths import dig
 
-PORT_LETTERS = re.compile(r"[-a-z0-9]+")
-PORT_LETTER = re.compile(r"[a-z]")
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 WILDCARD = re.compile(r"\*\." + SUBDOMAIN)
 WILDCARD_TEXT = (
@@ -35,20 +37,7 @@ WILDCARD_TEXT = (
 ONE_EACH = "may specify no more than one IP for each IP family"
 HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
-HIGHEST_MODE = 0o777
-LONGEST_KEY = 253
-KEY = re.compile(r"[-._a-zA-Z0-9]+")
-KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
-    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
-VARIABLE = re.compile(r"[ -<>-~]+")
-VARIABLE_RULE = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-HEADER = re.compile(r"[-A-Za-z0-9]+")
-HEADER_RULE = (
-    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
-    "validation is '[-A-Za-z0-9]+')"
-)
+_FORMS = Path(__file__).with_name("forms.yaml")
 MIXED = "may have mixed case, but should otherwise match: "
 
 
@@ -227,85 +216,18 @@ def name(
 
 
 @check
-def qualified(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A name as labels have them, with or without a domain."""
-    return [invalid_value(where, value, why) for why in key_errors(value)]
-
-
-@check
-def segment(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A name that can be part of a path."""
-    return [invalid_value(where, value, why) for why in metadata.path_errors(value)]
-
-
-@check
 def labels(value: Obj, where: str, place: Place) -> Iterable[FieldError]:
     """A map of labels."""
     return metadata.label_errors(value, where)
-
-
-@check
-def port_name(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """The name of a port as IANA registers them."""
-    return [invalid_value(where, value, why) for why in port_name_errors(value)] if value else ()
-
-
-def port_name_errors(name: str) -> Iterator[str]:
-    """Yield what keeps a text from being the name of a port."""
-    if len(name) > 15:
-        yield "must be no more than 15 characters"
-    if not PORT_LETTERS.fullmatch(name):
-        yield "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
-    if not PORT_LETTER.search(name):
-        yield "must contain at least one letter (a-z)"
-    if "--" in name:
-        yield "must not contain consecutive hyphens"
-    if name[:1] == "-" or name[-1:] == "-":
-        yield "must not begin or end with a hyphen"
 
 
 @check_of_missing
 def port(value: Any, where: str, place: Place) -> Iterable[FieldError]:
     """A port by its number or its name."""
     if isinstance(value, str):
-        return [invalid_value(where, value, why) for why in port_name_errors(value)]
+        return [invalid_value(where, value, why) for why in form_errors("port name", value)]
     number = value or 0
     return () if 1 <= number <= 65535 else (invalid_value(where, number, PORT_RANGE),)
-
-
-@check
-def address(text: str, where: str, place: Place) -> Iterator[FieldError]:
-    """An address of any family."""
-    if parsed(text) is None:
-        yield invalid_value(where, text, ADDRESS_TEXT)
-
-
-@check
-def endpoint_address(text: str, where: str, place: Place) -> Iterator[FieldError]:
-    """An address that something outside of its machine can send to."""
-    found = parsed(text)
-    if found is None:
-        yield invalid_value(where, text, "must be a valid IP address")
-        return
-    four = found.version == 4
-    if found.is_unspecified:
-        yield invalid_value(where, text, f"may not be unspecified ({text})")
-    if found.is_loopback:
-        yield invalid_value(where, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")
-    if found.is_link_local:
-        yield invalid_value(where, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-    if found in ipaddress.ip_network("224.0.0.0/24" if four else "ff02::/16"):
-        yield invalid_value(where, text, "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-
-
-@check
-def host_name(host: str, where: str, place: Place) -> Iterable[FieldError]:
-    """The name of a host, which may begin with a star."""
-    if "*" not in host:
-        return [invalid_value(where, host, why) for why in dns_errors(host, "subdomain")]
-    wrong = ["must be no more than 253 characters"] if len(host) > 253 else []
-    wrong += [] if WILDCARD.fullmatch(host) else [WILDCARD_TEXT]
-    return [invalid_value(where, host, why) for why in wrong]
 
 
 @check
@@ -357,12 +279,6 @@ def no_more(values: Sequence[Any], where: str, place: Place, most: int) -> Itera
 
 
 @check
-def no_way_back(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A path in which nothing leads upwards."""
-    return (invalid_value(where, value, "must not contain '..'"),) if ".." in value.split("/") else ()
-
-
-@check
 def barred(value: Any, where: str, place: Place, text: str) -> Iterator[FieldError]:
     """A field that may not be there (under the rule's condition)."""
     yield forbidden_field(where, text)
@@ -375,60 +291,66 @@ def at_most(values: list[Any], where: str, place: Place, most: int, text: str) -
         yield invalid_value(where, values, text)
 
 
-@check
-def key(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A key of a ConfigMap or a Secret, where it is not empty."""
-    return (invalid_value(where, value, why) for why in config_key_errors(value) if value)
+def _host_errors(host: str) -> list[str]:
+    """Return what is wrong with the name of a host, which may begin with a star."""
+    if "*" not in host:
+        return dns_errors(host, "subdomain")
+    wrong = ["must be no more than 253 characters"] if len(host) > 253 else []
+    return wrong if WILDCARD.fullmatch(host) else [*wrong, WILDCARD_TEXT]
 
 
-def config_key_errors(value: str) -> Iterator[str]:
-    """Yield what keeps a key from being the name of a file."""
-    if len(value) > LONGEST_KEY:
-        yield f"must be no more than {LONGEST_KEY} characters"
-    if not KEY.fullmatch(value):
-        yield KEY_RULE
-    if value in (".", ".."):
-        yield f"must not be '{value}'"
-    elif value.startswith(".."):
-        yield "must not start with '..'"
+def endpoint_errors(text: str) -> Iterator[str]:
+    """Yield what is wrong with an address that something outside of its machine is to send to."""
+    found = parsed(text)
+    if found is None:
+        yield "must be a valid IP address"
+        return
+    if found.is_unspecified:
+        yield f"may not be unspecified ({text})"
+    if found.is_loopback:
+        yield "may not be in the loopback range (127.0.0.0/8, ::1/128)"
+    if found.is_link_local:
+        yield "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+    if found in ipaddress.ip_network("224.0.0.0/24" if found.version == 4 else "ff02::/16"):
+        yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
 
 
-@check
-def variable(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The name of an environment variable, where it is not empty."""
-    if value and not VARIABLE.fullmatch(value):
-        yield invalid_value(where, value, VARIABLE_RULE)
+@cache
+def _forms() -> dict[str, list[tuple[re.Pattern[str], str]]]:
+    """Return the patterns of each form with what is said of a text that does not match."""
+    table = data.read(_FORMS)
+    return {word: [(re.compile(pattern), why) for pattern, why in rules] for word, rules in table.items()}
 
 
-@check
-def header(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The name of an HTTP header."""
-    if not HEADER.fullmatch(value):
-        yield invalid_value(where, value, HEADER_RULE)
+def form_errors(word: str, text: str) -> list[str]:
+    """Return what keeps a text from having a form of the table in forms.yaml."""
+    return [why.replace("{}", text) for pattern, why in _forms()[word] if not pattern.fullmatch(text)]
 
 
-@check
-def mode(value: int, where: str, place: Place) -> Iterator[FieldError]:
-    """The rights of a file."""
-    if not 0 <= value <= HIGHEST_MODE:
-        yield invalid_value(where, value, "must be a number between 0 and 0777 (octal), both inclusive")
+UNASKED = ("port name", "key", "variable")
+"""Forms of which nothing is asked where a field is empty."""
+TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
+    **{word: partial(form_errors, word) for word in _forms()},
+    "qualified": key_errors,
+    "segment": metadata.path_errors,
+    "address": lambda text: () if parsed(text) else (ADDRESS_TEXT,),
+    "no address": lambda text: ("must be a DNS name, not an IP address",) if parsed(text) else (),
+    "external address": lambda text: endpoint_errors(text) if parsed(text) else (ADDRESS_TEXT,),
+    "endpoint address": endpoint_errors,
+    "host name": _host_errors,
+    "driver name": lambda text: dns_errors(text.lower(), "subdomain"),
+    "handler": dns_errors,
+    "positive": lambda text: () if parse(text) > 0 else ("must be positive",),
+}
+"""Words for texts, and what is wrong with one."""
 
 
-@check
-def way_down(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A path that begins where one is, and does not lead upwards."""
-    if value.startswith("/"):
-        yield invalid_value(where, value, "must be a relative path")
-    yield from no_way_back(value, where, place)
+def _text_check(errors: Callable[[str], Iterable[str]], *, empty: bool) -> Check:
+    return lambda value, where, place: [
+        invalid_value(where, value, why) for why in (errors(value) if value or empty else ())
+    ]
 
 
-@check
-def file(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A path for a file of a volume: names that begin with two dots are the kubelet's own."""
-    yield from way_down(value, where, place)
-    if value.startswith("..") and not value.startswith("../"):
-        yield invalid_value(where, value, "must not start with '..'")
-
-
+CHECKS.update({word: _text_check(errors, empty=word not in UNASKED) for word, errors in TEXTS.items()})
 PASSING[required] = lambda name, *_, **__: methodcaller("get", name)
 PASSING[one_of] = lambda name, choices, **_: lambda obj: obj.get(name) in choices

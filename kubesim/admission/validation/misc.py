@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from ipaddress import ip_network
 
 from kubesim.admission.podsecurity import label_errors
 from kubesim.admission.validation import metadata
-from kubesim.admission.validation.checks import config_key_errors
+from kubesim.admission.validation.checks import form_errors
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
 from kubesim.admission.validation.resources import amount_errors, container_name_errors
-from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.selectors import label_selector
 from kubesim.api import gojson
 from kubesim.api.addresses import CIDR_TEXT
-from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
 from kubesim.auth.tokens import IN_SECRETS, OWNER
@@ -47,7 +46,7 @@ def data(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The keys of a ConfigMap or a Secret."""
     keys = [(field, key) for field in ("data", "binaryData") for key in obj.get(field, {})]
     for field, key in keys:
-        yield from (invalid_value(f"{field}[{key}]", key, why) for why in config_key_errors(key))
+        yield from (invalid_value(f"{field}[{key}]", key, why) for why in form_errors("key", key))
     for key in obj.get("data", {}).keys() & obj.get("binaryData", {}).keys():
         yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
 
@@ -119,12 +118,6 @@ def finalizers(names: list[str], where: str, place: Place) -> Iterator[FieldErro
             yield invalid_value(where, name, UNKNOWN_FINALIZER)
 
 
-@check_of_missing
-def handler(value: str | None, where: str, place: Place) -> Iterator[FieldError]:
-    """The handler of a runtime class is a label, and there."""
-    yield from (invalid_value(where, value or "", why) for why in dns_errors(value or ""))
-
-
 SIGNER = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
 MOST_DOMAIN, MOST_SIGNER = 253, 571
 
@@ -193,19 +186,6 @@ def one_source(metric: Obj, where: str, place: Place) -> Iterator[FieldError]:
     for name in present if len(present) > 1 else ():
         if name != kind[:1].lower() + kind[1:]:
             yield forbidden_field(f"{where}.{name}", "must populate the given metric source only")
-
-
-@check
-def positive(value: str, where: str, place: Place) -> Iterable[FieldError]:
-    """A quantity above nothing."""
-    return () if parse(value) > 0 else (invalid_value(where, value, "must be positive"),)
-
-
-@check
-def group_version(version: str, where: str, place: Place) -> Iterable[FieldError]:
-    """An apiVersion that can be read."""
-    wrong = version.count("/") > 1
-    return (invalid_value(where, version, f"unexpected GroupVersion string: {version}"),) if wrong else ()
 
 
 @check

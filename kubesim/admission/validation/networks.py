@@ -7,10 +7,9 @@ from typing import Any
 
 from kubesim.admission.validation.checks import (
     PORT_RANGE,
-    address,
-    endpoint_address,
+    endpoint_errors,
+    form_errors,
     is_repeated,
-    port_name_errors,
     repeated,
 )
 from kubesim.admission.validation.metadata import dns_errors
@@ -25,8 +24,6 @@ RANGES_NOTE = "service.beta.kubernetes.io/load-balancer-source-ranges"
 TOPOLOGY, HINTS = "service.kubernetes.io/topology-mode", "service.kubernetes.io/topology-aware-hints"
 CLASS = "kubernetes.io/ingress.class"
 BALANCED = "may only be used when `type` is 'LoadBalancer'"
-IN_PATH = ("//", "/./", "/../", "%2f", "%2F")
-AT_END = ("/..", "/.")
 FAMILIES = ("IPv4", "IPv6")
 POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 POLICY_TYPES = ("Ingress", "Egress")
@@ -203,29 +200,7 @@ def _changed(before: Obj, after: Obj, field: str, called: str) -> Iterator[Field
         yield invalid_value("spec.ipFamilyPolicy", policy, why)
 
 
-@check
-def external_address(text: str, where: str, place: Place) -> Iterator[FieldError]:
-    """An address that nodes take for a service's."""
-    yield from list(address(text, where, place)) or endpoint_address(text, where, place)
-
-
 # --- ingresses ------------------------------------------------------------------------------------------------------
-
-
-@check
-def no_address(host: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The host of an ingress is a name."""
-    if parsed(host) is not None:
-        yield invalid_value(where, host, "must be a DNS name, not an IP address")
-
-
-@check
-def http_path(path: str, where: str, place: Place) -> Iterator[FieldError]:
-    """An absolute path that can be read in one way only."""
-    if not path.startswith("/"):
-        yield invalid_value(where, path, "must be an absolute path")
-    yield from (invalid_value(where, path, f"must not contain '{part}'") for part in IN_PATH if part in path)
-    yield from (invalid_value(where, path, f"cannot end with '{end}'") for end in AT_END if path.endswith(end))
 
 
 @check
@@ -265,7 +240,7 @@ def policy_port(port: Obj, where: str, place: Place) -> Iterator[FieldError]:
         why = "not specified" if first is None else "non-numeric"
         yield invalid_value(f"{where}.endPort", last, f"may not be specified when `port` is {why}")
     if first is not None:
-        yield from (invalid_value(f"{where}.port", first, why) for why in port_name_errors(first))
+        yield from (invalid_value(f"{where}.port", first, why) for why in form_errors("port name", first))
 
 
 @check
@@ -312,7 +287,7 @@ def _family_errors(text: str, form: str, path: str, where: str, place: Place) ->
         return
     if (form == "IPv6") is not is_six(text):
         yield invalid_value(where, text, f"must be an {form} address")
-    yield from endpoint_address(text, path, place)
+    yield from (invalid_value(path, text, why) for why in endpoint_errors(text))
 
 
 def _full_name_errors(text: str, path: str) -> Iterator[FieldError]:

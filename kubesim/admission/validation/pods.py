@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kubesim.admission.validation.checks import first_places, is_repeated, port_name_errors
+from kubesim.admission.validation.checks import first_places, form_errors, is_repeated
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
 from kubesim.api.quantity import parse
@@ -168,7 +168,7 @@ def spec_of(place: Place) -> Place:
 @check
 def own_port_name(name: str, where: str, place: Place) -> Iterator[FieldError]:
     """The name of a port, which no port before it has."""
-    wrong = list(port_name_errors(name)) if name else []
+    wrong = form_errors("port name", name)
     yield from (invalid_value(where, name, why) for why in wrong)
     if name and not wrong and is_repeated(place, "name", name):
         yield duplicate(where, name)

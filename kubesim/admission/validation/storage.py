@@ -137,12 +137,6 @@ def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
 
 
 @check
-def driver_name(name: str, where: str, place: Place) -> Iterable[FieldError]:
-    """The name of a driver, in letters of any case."""
-    return [invalid_value(where, name, why) for why in dns_errors(name.lower(), "subdomain")]
-
-
-@check
 def provisioner(name: str, where: str, place: Place) -> Iterable[FieldError]:
     """The name of what makes volumes, in letters of any case."""
     lower = name.lower()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
-from kubesim.admission.validation.checks import file, no_longer, no_way_back, way_down
+from kubesim.admission.validation.checks import form_errors, no_longer
 from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
 from kubesim.api.status import (
@@ -165,7 +165,11 @@ def _token_errors(token: Obj, path: str, place: Place) -> Iterator[FieldError]:
     if not token.get("path"):
         yield required(f"{place.path}.path")
     else:
-        yield from file(token["path"], f"{place.path}.path", place)
+        yield from _form("file", token["path"], f"{place.path}.path")
+
+
+def _form(word: str, value: str, where: str) -> list[FieldError]:
+    return [invalid_value(where, value, why) for why in form_errors(word, value)]
 
 
 @check
@@ -204,12 +208,12 @@ def _mount_options(mount: Obj, path: str, where: str, place: Place) -> Iterator[
     """Yield what is wrong with how a volume is mounted; upstream speaks of the list's path."""
     below, expression = mount.get("subPath"), mount.get("subPathExpr")
     if below:
-        yield from way_down(below, f"{where}.subPath", place)
+        yield from _form("way down", below, f"{where}.subPath")
     if expression:
         if below:
             why = "subPathExpr and subPath are mutually exclusive"
             yield invalid_value(f"{path}.subPathExpr", expression, why)
-        yield from way_down(expression, f"{where}.subPathExpr", place)
+        yield from _form("way down", expression, f"{where}.subPathExpr")
     if (propagation := mount.get("mountPropagation")) is not None:
         if propagation not in PROPAGATIONS:
             yield unsupported(f"{where}.mountPropagation", propagation, PROPAGATIONS)
@@ -258,7 +262,7 @@ def _device_path_errors(home: str, homes: set[str], path: str) -> Iterator[Field
         yield required(path)
     if home in homes:
         yield invalid_value(path, home, "must be unique")
-    if any(no_way_back(home, "", Place({}))):
+    if form_errors("no way back", home):
         yield invalid_value(path, home, "can not contain backsteps ('..')")
     else:
         homes.add(home)
