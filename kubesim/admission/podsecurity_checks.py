@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from kubesim import data
 from kubesim.errors import Obj
 
 NEWEST = 10_001
 Violation = tuple[str, str]
 """What is forbidden, and where it is done."""
 HOST_FLAGS = ("hostNetwork", "hostPID", "hostIPC")
-SAFE_CAPABILITIES = frozenset((
-    "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP",
-    "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
-))  # fmt: skip
-SAFE_SYSCTLS = {
-    0: ("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start",
-        "net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range"),
-    27: ("net.ipv4.ip_local_reserved_ports",),
-    29: ("net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl",
-         "net.ipv4.tcp_keepalive_probes"),
-    32: ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
-}  # fmt: skip
-"""The settings of the kernel that a pod may change, by the minor version that first let it."""
-SAFE_VOLUMES = frozenset((
-    "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected",
-    "secret", "name",
-))  # fmt: skip
-SAFE_LABELS = frozenset(("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t"))
+_SAFE: dict[str, Any] = data.read(Path(__file__).with_name("podsecurity.yaml"))
+SAFE_CAPABILITIES, SAFE_VOLUMES, SAFE_LABELS = (
+    frozenset(_SAFE[name]) for name in ("capabilities", "volumes", "selinux types")
+)
+SAFE_SYSCTLS: dict[int, list[str]] = _SAFE["sysctls"]
 SAFE_PROFILES = ("RuntimeDefault", "Localhost")
 APPARMOR_NOTE = "container.apparmor.security.beta.kubernetes.io/"
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -70,12 +70,10 @@ def series(board: Board, name: str, start: float, end: float) -> Iterator[Functi
         for owner in _owners(states[0]) if len(states) == 1 else dict.fromkeys(o for s in states for o in _owners(s)):
             labels = labels_of(board, device, owner)
             for counter in wanted:
-                if counter.family.name != XID:
-                    yield Function({NAME: counter.family.name, **labels}, _at(board, device, owner, counter.value))
-                    continue
-                for code in dict.fromkeys(state.xid for state in states):
-                    named = {NAME: XID, **labels_of(board, device, owner, code)}
-                    yield Function(named, _xid_at(board, device, owner, code))
+                told = counter.family.name == XID
+                for code in dict.fromkeys(state.xid for state in states) if told else (None,):
+                    named = labels if code is None else labels_of(board, device, owner, code)
+                    yield Function({NAME: counter.family.name, **named}, _at(board, device, owner, counter, code))
 
 
 def exposed(board: Board, at: datetime) -> Iterator[Exposed]:
@@ -125,26 +123,18 @@ _NOBODY = ("",)
 
 
 def _at(
-    board: Board, device: Device, owner: str, value: Callable[[Reading], float | None]
+    board: Board, device: Device, owner: str, counter: Counter, code: int | None
 ) -> Callable[[float], float | None]:
+    """Return the series of a counter; that of one Xid is its number, as long as it is the last one."""
+
     def call(moment: float) -> float | None:
         if board.without_driver is not None and moment >= board.without_driver.timestamp():
             return None
+        if code is not None:
+            state = device.state_at(_time(moment))
+            return code if state.xid == code and owner in _owners(state) else None
         reading = read(device, _time(moment))
-        if reading.state.trouble.lost or owner not in _owners(reading.state):
-            return None
-        return value(reading)
-
-    return call
-
-
-def _xid_at(board: Board, device: Device, owner: str, code: int) -> Callable[[float], float | None]:
-    """Return the series of one Xid of a device: its number, as long as it is the last one."""
-
-    def call(moment: float) -> float | None:
-        if board.without_driver is not None and moment >= board.without_driver.timestamp():
-            return None
-        state = device.state_at(_time(moment))
-        return code if state.xid == code and owner in _owners(state) else None
+        known = not reading.state.trouble.lost and owner in _owners(reading.state)
+        return counter.value(reading) if known else None
 
     return call

@@ -66,6 +66,7 @@ class Table:
     """The metrics of every object of a kind, and the labels that all of them have."""
 
     prefix: str
+    resource: str
     labels: Mapping[str, str]
     rows: tuple[Row, ...]
 
@@ -82,7 +83,7 @@ def _table(entry: dict[str, Any]) -> Table:
     rows += [Row(f"{prefix}_{name}", labels=told, filled=True) for name, told in entry.get("series", {}).items()]
     lines = [line for found in entry.get("lines", ()) for line in _with_init(found)]
     rows += [Row(**{**line, "name": f"{prefix}_{line['name']}"}) for line in lines]
-    return Table(prefix, entry["labels"], tuple(rows))
+    return Table(prefix, entry["resource"], entry["labels"], tuple(rows))
 
 
 def _with_init(line: Obj) -> Iterator[Obj]:

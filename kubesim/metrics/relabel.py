@@ -13,19 +13,8 @@ import re2
 from kubesim.metrics.promql.values import Labels
 
 ACTIONS = frozenset(
-    [
-        "replace",
-        "keep",
-        "drop",
-        "keepequal",
-        "dropequal",
-        "hashmod",
-        "labelmap",
-        "labeldrop",
-        "labelkeep",
-        "lowercase",
-        "uppercase",
-    ]
+    ("replace", "keep", "drop", "keepequal", "dropequal", "hashmod", "labelmap", "labeldrop", "labelkeep")
+    + ("lowercase", "uppercase")
 )
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+)|(\$))")
 _LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")

@@ -25,22 +25,6 @@ from kubesim.shell.errors import NetworkError
 REFRESH_S = 5.0
 """Changes of the cluster are gathered this long before targets are looked for again, as discovery/manager.go does."""
 FORGET_S = 24 * 3600.0
-RESOURCES = {
-    "Pod": "pods",
-    "Node": "nodes",
-    "Namespace": "namespaces",
-    "Service": "services",
-    "Deployment": "deployments.apps",
-    "ReplicaSet": "replicasets.apps",
-    "StatefulSet": "statefulsets.apps",
-    "DaemonSet": "daemonsets.apps",
-    "Job": "jobs.batch",
-    "CronJob": "cronjobs.batch",
-    "HorizontalPodAutoscaler": "horizontalpodautoscalers.autoscaling",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "PersistentVolume": "persistentvolumes",
-    "ResourceQuota": "resourcequotas",
-}
 POLICIES = "networkpolicies.networking.k8s.io"
 DISCOVERED = ("pods", "services", "endpoints", "nodes", "configmaps", "namespaces", POLICIES)
 ROLES = ("pods", "services", "endpoints", "nodes")
@@ -81,6 +65,11 @@ def _flags(pod: Obj) -> dict[str, str]:
     return {name: value if mark else "true" for name, mark, value in pairs}
 
 
+def _kinds() -> dict[str, str]:
+    """Return the kinds that metrics are made of, by resource."""
+    return {table.resource: kind for kind, table in tables().items()}
+
+
 CONFIG_KEY = "prometheus.yml"
 UNKNOWN = {"nxdomain": "no such host", "again": "server misbehaving"}
 """How a Go program words that a name has no address."""
@@ -112,7 +101,7 @@ class Telemetry:
                 return {9100: node_exporter(node, self._clock.now)}
             case "kube-state-metrics":
                 self._follow()
-                kinds = {resource: kind for kind, resource in RESOURCES.items()}
+                kinds = _kinds()
                 sight = self._sight(pod, api, kinds)
                 return {8080: state_exporter(self.state, lambda: {kinds[resource] for resource in sight.seen})}
             case "metrics-server":
@@ -174,7 +163,7 @@ class Telemetry:
             self._starting = asyncio.ensure_future(self._start())
 
     async def _start(self) -> None:
-        kinds = {resource: kind for kind, resource in RESOURCES.items() if kind in tables()}
+        kinds = _kinds()
         for resource in dict.fromkeys((*kinds, *DISCOVERED)):
             informer = Informer(self._client, self._clock, resource)
             try:
