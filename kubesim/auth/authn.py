@@ -21,6 +21,8 @@ from kubesim.auth.users import (
     Attributes,
     User,
     forbidden,
+    holder_of,
+    quoted_list,
     service_account_user,
 )
 from kubesim.errors import ApiError, Obj
@@ -70,9 +72,7 @@ class Authenticator:
         names = [text for kind, text in certificate.get("subjectAltName", ()) if kind == "URI"]
         if self._server and self._server not in names:
             raise ApiError(401, "Unauthorized", "Unauthorized")
-        parts = [part for relative in certificate["subject"] for part in relative]
-        name = next((text for kind, text in parts if kind == "commonName"), "")
-        groups = [text for kind, text in parts if kind == "organizationName"]
+        name, groups = holder_of(certificate)
         return User(name, (*groups, AUTHENTICATED), extra={CREDENTIAL: [f"X509SERIAL={certificate['serialNumber']}"]})
 
     def user_of(self, token: str, now: datetime) -> User | None:
@@ -92,7 +92,7 @@ class Authenticator:
             raise InvalidToken(f"[{BAD_TOKEN}, {error}]") from error
         common = [name for name in audiences if name in claims.audiences]
         if not common:
-            given, wanted = _listed(claims.audiences), _listed(audiences)
+            given, wanted = quoted_list(claims.audiences), quoted_list(audiences)
             why = f"token audiences {given} is invalid for the target audiences {wanted}"
             raise InvalidToken(f"[{BAD_TOKEN}, {why}]")
         if why := self._revoked(claims, now) or self._moved(claims, token):
@@ -135,10 +135,6 @@ def _long_gone(obj: Obj, now: datetime) -> bool:
     """Tell whether something has been ending for so long that nobody acts for it any more."""
     ended = parse_time(obj["metadata"].get("deletionTimestamp"))
     return ended is not None and now - ended > LEEWAY
-
-
-def _listed(names: Sequence[str]) -> str:
-    return "[" + " ".join(f'"{name}"' for name in names) + "]"
 
 
 def impersonate(user: User, headers: Headers, authorizer: Authorizer) -> User:

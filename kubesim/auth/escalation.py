@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.auth.rbac import Authorizer, rule_allows
-from kubesim.auth.users import MASTERS, Attributes, User
+from kubesim.auth.users import MASTERS, Attributes, User, quoted_list
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
@@ -80,7 +80,7 @@ class Escalation:
     def _confirm(self, kind: Kind, name: str, rules: list[Obj], user: User, namespace: str) -> None:
         missing = missing_rights(self._held(user, namespace), rules)
         if missing:
-            who = f'user "{user.name}" (groups={_quoted(user.groups)})'
+            who = f'user "{user.name}" (groups={quoted_list(user.groups)})'
             lines = "\n".join(sorted({described(rule) for rule in missing}))
             text = f"{who} is attempting to grant RBAC permissions not currently held:\n{lines}"
             raise status.forbidden(kind, name, text)
@@ -120,13 +120,9 @@ def _rule(grain: Grain, verbs: list[str]) -> Obj:
 
 def described(rule: Obj) -> str:
     """Return ``{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}``."""
-    parts = [f"{_go_name(field)}:{_quoted(rule[field])}" for field in FIELDS if rule.get(field)]
+    parts = [f"{_go_name(field)}:{quoted_list(rule[field])}" for field in FIELDS if rule.get(field)]
     return "{" + ", ".join(parts) + "}"
 
 
 def _go_name(field: str) -> str:
     return {"apiGroups": "APIGroups", "nonResourceURLs": "NonResourceURLs"}.get(field, field[:1].upper() + field[1:])
-
-
-def _quoted(values: Iterable[str]) -> str:
-    return "[" + " ".join(f'"{value}"' for value in values) + "]"

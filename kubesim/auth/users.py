@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kubesim.errors import ApiError, Obj
@@ -82,3 +83,15 @@ def forbidden(user: User, attributes: Attributes, why: str = "") -> ApiError:
 def _reason(why: str) -> str:
     """Return the tail that the authorizer's reason adds."""
     return f": {why}" if why else ""
+
+
+def holder_of(certificate: Obj) -> tuple[str, list[str]]:
+    """Return the name and the groups of a certificate's subject (in the form of Python's ``getpeercert``)."""
+    parts = [part for relative in certificate["subject"] for part in relative]
+    name = next((text for kind, text in parts if kind == "commonName"), "")
+    return name, [text for kind, text in parts if kind == "organizationName"]
+
+
+def quoted_list(names: Iterable[str]) -> str:
+    """Return names as Go prints a slice of them with %q."""
+    return "[" + " ".join(f'"{name}"' for name in names) + "]"

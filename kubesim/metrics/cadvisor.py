@@ -10,7 +10,7 @@ from kubesim.errors import Obj
 from kubesim.kubelet.consumption import Process
 from kubesim.metrics.exposition import Exposed, Family, render
 from kubesim.metrics.promql.values import NAME
-from kubesim.metrics.scrape import Function
+from kubesim.metrics.scrape import Function, constant
 from kubesim.network.fabric import Server
 
 PATH = "/metrics/cadvisor"
@@ -45,7 +45,7 @@ def series(server: Server, name: str, start: float, end: float) -> Iterator[Func
     for metric, (_, resource) in MACHINE.items():
         capacity = told.capacity.get(resource)
         if name in ("", metric) and capacity is not None:
-            yield Function({NAME: metric}, _constant(float(parse(str(capacity)))))
+            yield Function({NAME: metric}, constant(float(parse(str(capacity)))))
     for process in told.processes():
         if process.started <= end and (process.ended is None or process.ended >= start):
             for metric, measure, labels in _measures(process):
@@ -86,10 +86,6 @@ def _measures(process: Process) -> Iterator[tuple[str, Measure, dict[str, str]]]
 def _image(pod: Obj, name: str) -> str:
     containers = (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))
     return next((str(item["image"]) for item in containers if item["name"] == name), "")
-
-
-def _constant(value: float) -> Callable[[float], float | None]:
-    return lambda moment: value
 
 
 def _at(process: Process, measure: Measure) -> Callable[[float], float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from kubesim import data
 from kubesim.metrics.api import BUILD, Prometheus, active_targets
 from kubesim.metrics.exposition import Exposed, Family, render
 from kubesim.metrics.promql.values import NAME, Labels
-from kubesim.metrics.scrape import Function
+from kubesim.metrics.scrape import Function, constant
 
 _FILE = Path(__file__).with_name("own.yaml")
 
@@ -49,11 +49,7 @@ def series(server: Prometheus, name: str, end: float) -> Iterator[Function]:
     """Yield the series of one of its own metrics ("" for all), for a Prometheus that scrapes it."""
     for line in exposed(server, end) if name in ("", *_families()) else ():
         if name in ("", line.family.name):
-            yield Function({NAME: line.family.name, **line.labels}, _constant(line.value))
-
-
-def _constant(value: float) -> Callable[[float], float | None]:
-    return lambda moment: value
+            yield Function({NAME: line.family.name, **line.labels}, constant(line.value))
 
 
 def page(server: Prometheus, now: float) -> bytes:

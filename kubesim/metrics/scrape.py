@@ -31,6 +31,11 @@ class Function:
     value: Callable[[float], float | None]
 
 
+def constant(value: float) -> Callable[[float], float | None]:
+    """Return what has the same value at every moment."""
+    return lambda moment: value
+
+
 Exporter = Callable[[str, float, float], Iterable[Function]]
 """(metric name, or "" for all; start; end) -> the series that it may have exposed in that span."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kubesim.auth.users import ANONYMOUS, AUTHENTICATED, User
+from kubesim.auth.users import ANONYMOUS, AUTHENTICATED, User, holder_of
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
@@ -82,7 +82,8 @@ class Guard:
 
     async def _user(self, attempt: Attempt) -> User:
         if attempt.certificate:
-            return _holder(attempt.certificate)
+            name, groups = holder_of(attempt.certificate)  # which TLS has verified
+            return User(name, (*groups, AUTHENTICATED))
         scheme, _, token = attempt.authorization.strip().partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             raise Refused(401, "Unauthorized")
@@ -126,11 +127,3 @@ def _subresources(path: str) -> list[str]:
     if first in FINE:
         return [FINE[first], "proxy"]
     return [PARTS.get(first, "proxy")]
-
-
-def _holder(certificate: Obj) -> User:
-    """Return the user of a client certificate (in the form of Python's ``getpeercert``), which TLS has verified."""
-    parts = [part for relative in certificate["subject"] for part in relative]
-    name = next((text for kind, text in parts if kind == "commonName"), "")
-    groups = [text for kind, text in parts if kind == "organizationName"]
-    return User(name, (*groups, AUTHENTICATED))

@@ -108,30 +108,22 @@ def volume_restrictions(pod: PodInfo, cluster: Cluster) -> Check | None:
     return (lambda node: IN_USE) if taken else None
 
 
-def volume_binding(pod: PodInfo, cluster: Cluster) -> Check | None:
+def _of_volumes(refusal: Callable[[PodInfo, Cluster, NodeState], Refusal | None]) -> Filter:
+    """Return the filter of pods with volumes that somebody must bind."""
+    return lambda pod, cluster: partial(refusal, pod, cluster) if pod.claims else None
+
+
+def _bindable(pod: PodInfo, cluster: Cluster, node: NodeState) -> Refusal | None:
     """A pod goes where its volumes are, or can be made."""
-    if not pod.claims:
-        return None
-    return partial(_volumes, pod, cluster)
-
-
-def _volumes(pod: PodInfo, cluster: Cluster, node: NodeState) -> Refusal | None:
     reasons = cluster.volumes.refusals(pod.obj, node)
     return Refusal(reasons, "VolumeBinding") if reasons else None
 
 
-def volume_zone(pod: PodInfo, cluster: Cluster) -> Check | None:
-    """A volume's zone is its node's."""
-    if not pod.claims:
-        return None
-    return lambda node: OUT_OF_ZONE if cluster.volumes.out_of_zone(pod.obj, node) else None
-
-
-def node_volume_limits(pod: PodInfo, cluster: Cluster) -> Check | None:
-    """A node has room for so many volumes of a driver."""
-    if not pod.claims:
-        return None
-    return lambda node: TOO_MANY if cluster.volumes.too_many(pod, node) else None
+volume_binding = _of_volumes(_bindable)
+volume_zone = _of_volumes(
+    lambda pod, cluster, node: OUT_OF_ZONE if cluster.volumes.out_of_zone(pod.obj, node) else None
+)
+node_volume_limits = _of_volumes(lambda pod, cluster, node: TOO_MANY if cluster.volumes.too_many(pod, node) else None)
 
 
 def dynamic_resources(pod: PodInfo, cluster: Cluster) -> Check | None:

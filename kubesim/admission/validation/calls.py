@@ -111,12 +111,6 @@ def covered(resources: list[str], where: str, place: Place) -> Iterator[FieldErr
 
 
 @check
-def present(values: list[str], where: str, place: Place) -> Iterator[FieldError]:
-    """A list none of whose values is empty."""
-    yield from (required(f"{where}[{at}]") for at, value in enumerate(values) if not value)
-
-
-@check
 def object_names(names: list[str], where: str, place: Place) -> Iterator[FieldError]:
     """Names of objects, each once."""
     again = repeated(names)
@@ -139,12 +133,6 @@ def param_version(version: str, where: str, place: Place) -> Iterator[FieldError
         yield invalid_value(where, version, "version must be specified")
     elif wrong := dns_errors(name, "dns1035"):
         yield invalid_value(where, name, ",".join(wrong))
-
-
-@check
-def actions(values: list[str], where: str, place: Place) -> Iterable[FieldError]:
-    """What a policy does about a refusal: each once."""
-    return [duplicate(f"{where}[{at}]", values[at]) for at in sorted(repeated(values))]
 
 
 @check

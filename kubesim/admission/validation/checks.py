@@ -5,6 +5,7 @@ Those of forms that texts and numbers have wherever they occur (ports, addresses
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from kubesim.admission.validation.metadata import SUBDOMAIN, dns_errors
 from kubesim.admission.validation.rules import CHECKS, PASSING, Check, Place, check, check_of_missing, errors_of
 from kubesim.api.addresses import ADDRESS_TEXT, network, parsed, strict_range_errors
 from kubesim.api.quantity import parse
-from kubesim.api.selectors import key_errors
+from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, unsupported
 from kubesim.api.status import required as required_value
 from kubesim.errors import Obj
@@ -38,6 +39,7 @@ ONE_EACH = "may specify no more than one IP for each IP family"
 HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
 _FORMS = Path(__file__).with_name("forms.yaml")
+REQUEST = b"-----BEGIN CERTIFICATE REQUEST-----"
 MIXED = "may have mixed case, but should otherwise match: "
 
 
@@ -332,6 +334,7 @@ UNASKED = ("port name", "key", "variable")
 TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
     **{word: partial(form_errors, word) for word in _forms()},
     "qualified": key_errors,
+    "label value": value_errors,
     "segment": metadata.path_errors,
     "address": lambda text: () if parsed(text) else (ADDRESS_TEXT,),
     "no address": lambda text: ("must be a DNS name, not an IP address",) if parsed(text) else (),
@@ -340,6 +343,9 @@ TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
     "host name": _host_errors,
     "driver name": lambda text: dns_errors(text.lower(), "subdomain"),
     "handler": dns_errors,
+    "request": lambda text: (
+        () if REQUEST in base64.b64decode(text) else ("PEM block type must be CERTIFICATE REQUEST",)
+    ),
     "positive": lambda text: () if parse(text) > 0 else ("must be positive",),
 }
 """Words for texts, and what is wrong with one."""

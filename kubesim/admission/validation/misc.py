@@ -13,7 +13,6 @@ from kubesim.admission.validation.checks import form_errors
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors
 from kubesim.admission.validation.resources import amount_errors, container_name_errors
 from kubesim.admission.validation.rules import Place, check, errors_of
-from kubesim.admission.validation.selectors import label_selector
 from kubesim.api import gojson
 from kubesim.api.addresses import CIDR_TEXT
 from kubesim.api.selectors import key_errors, value_errors
@@ -125,17 +124,10 @@ MOST_DOMAIN, MOST_SIGNER = 253, 571
 @check
 def aggregating(selector: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """A selector of the roles that a role takes in; one that cannot be read is told of once more."""
-    wrong = list(label_selector(selector, where, place))
+    wrong = errors_of("types", "LabelSelector", Place(selector, where, place))
     yield from wrong
     if wrong:
         yield invalid_value(where, None, "invalid label selector.")
-
-
-@check
-def request(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A certificate request, as PEM in Base64."""
-    if b"-----BEGIN CERTIFICATE REQUEST-----" not in base64.b64decode(value):
-        yield invalid_value(where, value, "PEM block type must be CERTIFICATE REQUEST")
 
 
 @check

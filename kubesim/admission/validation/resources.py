@@ -203,11 +203,6 @@ SCOPES = (
     *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass"),
     *("CrossNamespacePodAffinity", "VolumeAttributesClass"),
 )
-PLAIN = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
-MUST_EXIST = (
-    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
-    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
-)
 OPPOSITES = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 PARTS_OF_LIMITS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
@@ -240,30 +235,6 @@ def scopes(values: list[str], where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(where, values, "conflicting scopes")
     elif "BestEffort" in values and set(place.value["spec"].get("hard") or ()) - {"pods"}:
         yield invalid_value(where, values, "unsupported scope applied to resource")
-
-
-@check
-def scope_terms(terms: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """The terms of a scope selector; upstream does not say which of them is wrong."""
-    for term in terms:
-        yield from _term_errors(term, where)
-
-
-def _term_errors(term: Obj, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with one term of a scope selector."""
-    scope, operator, values = term.get("scopeName", ""), term.get("operator", ""), term.get("values") or []
-    if scope not in SCOPES:
-        yield invalid_value(f"{path}.scopeName", scope, "unsupported scope")
-    if scope in PLAIN and operator != "Exists":
-        yield invalid_value(f"{path}.operator", operator, MUST_EXIST)
-    if operator in ("In", "NotIn") and not values:
-        why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-        yield required(f"{path}.values", why)
-    elif operator in ("Exists", "DoesNotExist") and values:
-        why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-        yield invalid_value(f"{path}.values", values, why)
-    elif operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
-        yield invalid_value(f"{path}.operator", operator, "not a valid selector operator")
 
 
 def quota_update_errors(old: Obj, new: Obj) -> list[FieldError]:

@@ -6,86 +6,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kubesim.admission.validation.checks import first_places
-from kubesim.admission.validation.metadata import dns_errors, label_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.selectors import key_errors, value_errors
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
+from kubesim.api.status import FieldError, duplicate, invalid_value, required
 from kubesim.errors import Obj
 from kubesim.schema.paths import dig
 
-NAMED = "must be specified when `operator` is 'In' or 'NotIn'"
-UNNAMED = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-COMPARED = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-ONE_NAME = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-NO_OPERATOR = "not a valid selector operator"
-
 MAX_REPEATS_TOLD = 1_000
 """Upstream tells of every pair of terms that are alike: of very many, no more than these."""
-
-
-@check
-def label_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Labels and expressions of them."""
-    yield from label_errors(value.get("matchLabels"), f"{where}.matchLabels")
-    for at, entry in enumerate(value.get("matchExpressions") or ()):
-        yield from _expression_errors(entry, f"{where}.matchExpressions[{at}]", ())
-
-
-@check
-def preferred_term(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """A term that nodes had better fulfil; its values may be anything."""
-    return node_term_errors(value, where, exact=False)
-
-
-@check
-def node_selector(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Terms of which a node must fulfil one, and at least one term."""
-    if not value.get("nodeSelectorTerms"):
-        yield required(f"{where}.nodeSelectorTerms", "must have at least one node selector term")
-    for at, term in enumerate(value.get("nodeSelectorTerms") or ()):
-        yield from node_term_errors(term or {}, f"{where}.nodeSelectorTerms[{at}]")
-
-
-def node_term_errors(value: Obj, where: str, *, exact: bool = True) -> Iterator[FieldError]:
-    """Yield what is wrong with expressions of a node's labels and of its name (``exact``: also with their values)."""
-    for at, entry in enumerate(value.get("matchExpressions") or ()):
-        yield from _expression_errors(entry, f"{where}.matchExpressions[{at}]", ("Gt", "Lt"), exact=exact)
-    for at, entry in enumerate(value.get("matchFields") or ()):
-        yield from _field_errors(entry, f"{where}.matchFields[{at}]")
-
-
-def _expression_errors(
-    entry: Obj, path: str, comparing: tuple[str, ...], *, exact: bool = True
-) -> Iterator[FieldError]:
-    operator, values = entry.get("operator", ""), entry.get("values") or []
-    if operator in ("In", "NotIn"):
-        if not values:
-            yield required(f"{path}.values", NAMED)
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            yield forbidden_field(f"{path}.values", UNNAMED)
-    elif operator not in comparing:
-        yield invalid_value(f"{path}.operator", operator, NO_OPERATOR)
-    elif len(values) != 1:
-        yield required(f"{path}.values", COMPARED)
-    key = entry.get("key", "")
-    yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
-    for at, value in enumerate(values if exact else ()):
-        yield from (invalid_value(f"{path}.values[{at}]", value, why) for why in value_errors(value))
-
-
-def _field_errors(entry: Obj, path: str) -> Iterator[FieldError]:
-    """Yield what is wrong with an expression of a node's fields, of which only the name is known."""
-    values = entry.get("values") or []
-    if entry.get("operator") not in ("In", "NotIn"):
-        yield invalid_value(f"{path}.operator", entry.get("operator", ""), NO_OPERATOR)
-    elif len(values) != 1:
-        yield required(f"{path}.values", ONE_NAME)
-    if entry.get("key") != "metadata.name":
-        yield invalid_value(f"{path}.key", entry.get("key", ""), "not a valid field selector key")
-        return
-    for at, value in enumerate(values):
-        yield from (invalid_value(f"{path}.values[{at}]", value, why) for why in dns_errors(value, "subdomain"))
 
 
 @check
@@ -118,36 +46,11 @@ def _topology_errors(entry: Obj, path: str) -> Iterator[FieldError]:
     yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
 
 
-NO_SELECTOR = "must not be specified when labelSelector is not set"
-
-
 @check
 def tolerated(value: str, where: str, place: Place) -> Iterator[FieldError]:
     """The value of a taint that a pod tolerates; all that is wrong with it is one error."""
     if wrong := value_errors(value):
         yield invalid_value(where, value, ";".join(wrong))
-
-
-@check
-def gates(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """What a pod waits for before it is scheduled, each once."""
-    seen: set[str] = set()
-    for at, gate in enumerate(values):
-        name = gate.get("name", "")
-        yield from (invalid_value(f"{where}[{at}]", name, why) for why in key_errors(name))
-        if name in seen:
-            yield duplicate(f"{where}[{at}]", name)
-        seen.add(name)
-
-
-@check
-def label_keys(keys: list[str], where: str, place: Place) -> Iterator[FieldError]:
-    """Keys of a pod's own labels, by which others are told from it."""
-    if keys and place.value.get("labelSelector") is None:
-        yield forbidden_field(where, NO_SELECTOR)
-        return
-    for at, key in enumerate(keys):
-        yield from (invalid_value(f"{where}[{at}]", key, why) for why in key_errors(key))
 
 
 @check

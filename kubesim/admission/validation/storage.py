@@ -5,7 +5,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Iterator
 
-from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.podchanges import difference
 from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.api.quantity import canonical, parse
@@ -21,7 +20,6 @@ FIXED_CLAIM = (
 FIXED = "field is immutable"
 CLASS_NOTE = "volume.beta.kubernetes.io/storage-class"
 POSITIVE = "must be greater than zero"
-DEFAULT_GROUP = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
 MOST_PARAMETERS, PARAMETERS_SIZE = 512, 256 * 1024
 
 
@@ -42,19 +40,6 @@ def claim(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield required(path)
     elif parse(asked) <= 0:
         yield invalid_value(path, canonical(asked), POSITIVE)
-
-
-@check
-def data_source(source: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a volume is made from: another claim, or an object of a group."""
-    yield from (required(f"{where}.{name}") for name in ("name", "kind") if not source.get(name))
-    group, kind = source.get("apiGroup") or "", source.get("kind", "")
-    if not group and kind != "PersistentVolumeClaim":
-        yield invalid_value(where, kind, DEFAULT_GROUP)
-    if group:
-        yield from (invalid_value(f"{where}.apiGroup", group, why) for why in dns_errors(group, "subdomain"))
-    if space := source.get("namespace"):
-        yield from (invalid_value(f"{where}.namespace", space, why) for why in dns_errors(space))
 
 
 @check

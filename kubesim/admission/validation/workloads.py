@@ -11,7 +11,6 @@ from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
 from kubesim.admission.validation.pods import names_in
 from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
-from kubesim.admission.validation.selectors import label_selector
 from kubesim.api import cron
 from kubesim.api.selectors import from_struct
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
@@ -43,7 +42,7 @@ def chosen(
 ) -> Iterator[FieldError]:
     """A selector that may not be empty, and where it can be read the template, which it must match."""
     found = spec.get("selector")
-    wrong = [] if found is None else list(label_selector(found, f"{where}.selector", place))
+    wrong = [] if found is None else selector_errors(found, f"{where}.selector")
     yield from wrong
     if found is None:
         yield required(f"{where}.selector")
@@ -55,6 +54,11 @@ def chosen(
     yield from mismatches(spec, where)
     inside = Place(spec, where, place)
     yield from errors_of("types", template, Place(spec.get("template") or {}, f"{where}.template", inside))
+
+
+def selector_errors(selector: Obj, where: str) -> list[FieldError]:
+    """Return what is wrong with a label selector."""
+    return errors_of("types", "LabelSelector", Place(selector, where))
 
 
 def _is_empty(selector: Obj) -> bool:
@@ -89,7 +93,7 @@ def mismatch(labels: Obj | None, where: str) -> FieldError:
 def daemons(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The selector of a daemon set, which is looked at less strictly."""
     found = spec.get("selector")
-    wrong = list(label_selector(found or {}, f"{where}.selector", place))
+    wrong = selector_errors(found or {}, f"{where}.selector")
     yield from wrong or mismatches(spec, where)
     if found is not None and _is_empty(found):
         yield invalid_value(f"{where}.selector", found, "empty selector is invalid for daemonset")
@@ -227,7 +231,7 @@ def job_selector(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     found = spec.get("selector")
     if found is None:
         yield required(f"{where}.selector")
-    wrong = list(label_selector(found or {}, f"{where}.selector", place))
+    wrong = selector_errors(found or {}, f"{where}.selector")
     yield from wrong or mismatches(spec, where)
 
 
@@ -245,7 +249,7 @@ def generated(obj: Obj, where: str, place: Place) -> Iterator[FieldError]:
             yield required(path, f"must be '{wanted}'")
         elif labels[name] != wanted:
             yield invalid_value(path, labels, f"must be '{wanted}'")
-    if list(label_selector(spec["selector"], "", place)):
+    if selector_errors(spec["selector"], ""):
         return
     expected = {name: metadata.get(value, "") for name, value in JOB_LABELS.items()}
     if not from_struct(spec["selector"]).matches(expected):
