@@ -25,6 +25,7 @@ from kubesim.heartbeat import Heartbeat
 from kubesim.image import Image, image_of
 from kubesim.listener import Listener
 from kubesim.pki import CertificateAuthority
+from kubesim.processes import HostError
 from kubesim.python.engine import running_programs
 from kubesim.removal import find, with_family
 from kubesim.saved import with_images
@@ -36,15 +37,6 @@ Images = Sequence[Image]
 MAX_LINE, MAX_NOTED = 1 << 20, 500
 LEGACY_PATH = "/clusters/{name}"
 """Where clusters were found before their tokens told them from one another."""
-
-
-class ProcessError(Exception):
-    """Why something cannot be done: an HTTP status and a sentence."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 def run(authority: CertificateAuthority, images: Images, job: Obj, api: Listener, control: Listener) -> None:
@@ -81,7 +73,7 @@ class ClusterProcess:
             stack.callback(server.close)
             try:
                 cluster = await self._make()
-            except ProcessError as error:
+            except HostError as error:
                 self._made.set_exception(error)
                 self._made.exception()
             else:
@@ -112,7 +104,7 @@ class ClusterProcess:
         return response
 
     async def _make(self) -> Cluster:
-        """Return the cluster, restored where it was kept. Raises ProcessError."""
+        """Return the cluster, restored where it was kept. Raises HostError."""
         try:
             file = ChangeLog(self._folder)
             saved = None if self._job.get("fresh") else await asyncio.to_thread(file.load)
@@ -122,9 +114,9 @@ class ClusterProcess:
                 return await self._adopt(await self._restored(saved), file)
             return await self._adopt(await self._created(), file)
         except (ChangeLogError, ApiError) as error:
-            raise ProcessError(500, f"the cluster in {self._folder} cannot be restored: {error}") from error
+            raise HostError(500, f"the cluster in {self._folder} cannot be restored: {error}") from error
         except OSError as error:
-            raise ProcessError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
+            raise HostError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
 
     def _remove(self, file: ChangeLog, saved: State, unit: tuple[str, str]) -> Obj | None:
         """Take out of what was kept the object over which the cluster hung, for good; returns which, if any."""
@@ -183,20 +175,17 @@ class ClusterProcess:
             asked = orjson.loads(await reader.readline())
             try:
                 answer = {"answer": await self._calls()[asked["call"]](*asked["arguments"])}
-            except ProcessError as error:
+            except HostError as error:
                 answer = {"error": [error.code, error.message]}
             writer.write(orjson.dumps(answer) + b"\n")
             await writer.drain()
         writer.close()
 
     def _calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
-        return {
-            "describe": self._describe,
-            "deadline": self._set_deadline,
-        }
+        return {"describe": self._describe, "deadline": self._set_deadline}
 
     async def _describe(self) -> Obj:
-        """Return what the control API tells of the cluster, once it is ready. Raises ProcessError."""
+        """Return what the control API tells of the cluster, once it is ready. Raises HostError."""
         cluster = await asyncio.shield(self._made)
         spec, signer = cluster.spec, cluster.signer
         return {

@@ -53,11 +53,7 @@ ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 
 def run_host(address: Address, data: Path, *, history: bool = False) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status."""
-    with (
-        listen(address) as sock,
-        taken(data, PATIENCE_S),
-        tempfile.TemporaryDirectory(prefix="kubesim-") as folder,
-    ):
+    with listen(address) as sock, taken(data, PATIENCE_S), tempfile.TemporaryDirectory(prefix="kubesim-") as folder:
         _note_sockets(data / "sockets", Path(folder))
         authority = CertificateAuthority.at(data, datetime.now(UTC))
         control_token(data)

@@ -16,10 +16,10 @@ from kubesim.pki import write_private
 LISTS = ("clusters", "users", "contexts")
 
 
-def server_url(host: str, port: int, path: str = "") -> str:
+def server_url(host: str, port: int) -> str:
     """Return the address of a server; an IPv6 address gets its brackets."""
     shown = f"[{host}]" if ":" in host else host
-    return f"https://{shown}:{port}{path}"
+    return f"https://{shown}:{port}"
 
 
 def render(*, name: str, server: str, ca_pem: bytes, user: str, token: str, namespace: str = "default") -> str:
@@ -31,10 +31,7 @@ def render(*, name: str, server: str, ca_pem: bytes, user: str, token: str, name
         "clusters": [
             {
                 "name": name,
-                "cluster": {
-                    "certificate-authority-data": base64.b64encode(ca_pem).decode(),
-                    "server": server,
-                },
+                "cluster": {"certificate-authority-data": base64.b64encode(ca_pem).decode(), "server": server},
             }
         ],
         "users": [{"name": user, "user": {"token": token}}],

@@ -169,10 +169,7 @@ class Outside:
     def _open(self) -> ClientSession:
         if self._session is None:
             connector = TCPConnector(
-                ssl=self._context(),
-                limit=MOST_CONNECTIONS,
-                force_close=True,
-                socket_factory=self._connections.make,
+                ssl=self._context(), limit=MOST_CONNECTIONS, force_close=True, socket_factory=self._connections.make
             )
             timeout = ClientTimeout(total=None, connect=DIAL_SECONDS)
             self._session = ClientSession(connector=connector, timeout=timeout, auto_decompress=False)

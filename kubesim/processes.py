@@ -18,7 +18,7 @@ MAX_LINE = 4 << 20
 
 
 class HostError(Exception):
-    """A control request that cannot be fulfilled: the HTTP code and a sentence that says what to do."""
+    """A control request, or a cluster, that cannot be: the HTTP code and a sentence that says what to do."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

@@ -23,7 +23,10 @@ SECTIONS = {
     "Subcommands provided by plugins:": "",
     "Other Commands:": "api-resources api-versions config plugin version",
 }
-COMPILER = {"buildDate": "2026-02-10T12:56:59Z", "compiler": "gc", "gitTreeState": "clean", "goVersion": "go1.24.12"}
+COMPILER = {
+    "buildDate": "2026-02-10T12:56:59Z", "compiler": "gc", "gitTreeState": "clean", "goVersion": "go1.24.12",
+    "major": "1", "minor": "34", "platform": "linux/amd64",
+}  # fmt: skip
 
 
 def usage_of(command: str) -> str:
@@ -98,14 +101,7 @@ async def version(process: Process, client: Client, opts: Flags) -> int:
         await process.write(f"Server Version: {server.get('gitVersion', '')}\n" if server else "")
         return 0
     commit = server.get("gitCommit", "")
-    own = {
-        **COMPILER,
-        "gitCommit": commit,
-        "gitVersion": VERSION,
-        "major": "1",
-        "minor": "34",
-        "platform": "linux/amd64",
-    }
+    own = COMPILER | {"gitCommit": commit, "gitVersion": VERSION}
     whole: Obj = {"clientVersion": own, "kustomizeVersion": "v5.7.1", **({"serverVersion": server} if server else {})}
     await process.write(to_json(whole, 2) if form == "json" else to_yaml(whole) + "\n")
     return 0
@@ -116,10 +112,7 @@ async def cluster_info(process: Process, client: Client, opts: Flags) -> int:
     path = "/api/v1/namespaces/kube-system/services?labelSelector=kubernetes.io%2Fcluster-service%3Dtrue"
     found = (await client.request("GET", path)).get("items", [])
     server = client.kube.server.removesuffix(":443")
-    green, blue, yellow, plain = "\x1b[0;32m", "\x1b[0;34m", "\x1b[0;33m", "\x1b[0m"
-    if not process.tty(1):
-        green = blue = yellow = plain = ""
-    del blue
+    green, yellow, plain = ("\x1b[0;32m", "\x1b[0;33m", "\x1b[0m") if process.tty(1) else ("", "", "")
     await process.write(f"{green}Kubernetes control plane{plain} is running at {yellow}{server}{plain}\n")
     for service in found:
         metadata, ports = service["metadata"], service["spec"].get("ports") or []

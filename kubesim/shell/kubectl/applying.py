@@ -18,10 +18,9 @@ from kubesim.shell.machine import Process
 MANAGER = "kubectl-client-side-apply"
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
 MISSING = (
-    "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should "
-    "only be "
-    "used on resources created declaratively by either kubectl create --save-config or kubectl apply. The missing "
-    "annotation will be patched automatically.\n"
+    "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should only "
+    "be used on resources created declaratively by either kubectl create --save-config or kubectl apply. "
+    "The missing annotation will be patched automatically.\n"
 )
 
 

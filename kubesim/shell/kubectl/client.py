@@ -19,7 +19,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 VERSION = "v1.34.4"
 REQUEST = "The request is invalid"
-REFUSED = "The connection to the server localhost:8080 was refused - did you specify the right host or port?"
+REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"
 
 
 class KubectlError(Exception):
@@ -84,7 +84,7 @@ class Client:
         """``extra`` are headers that say who asks: a token, or whom to act as."""
         kube = process.machine.kube
         if kube is None:
-            raise KubectlError(REFUSED)
+            raise KubectlError(REFUSED.format("localhost:8080"))
         self.kube: KubeAccess = kube
         self.process = process
         self.chosen = bool(namespace)
@@ -120,14 +120,9 @@ class Client:
         """Return what is said where the server cannot be reached."""
         address = self.kube.server.partition("//")[2]
         if error.kind == "refused":
-            return KubectlError(
-                f"The connection to the server {address.removesuffix(':443')} was refused - did you specify the "
-                f"right "
-                "host or port?"
-            )
-        reason = {"timeout": "i/o timeout", "reset": "read: connection reset by peer"}.get(
-            error.kind, "connect: no route to host"
-        )
+            return KubectlError(REFUSED.format(address.removesuffix(":443")))
+        reasons = {"timeout": "i/o timeout", "reset": "read: connection reset by peer"}
+        reason = reasons.get(error.kind, "connect: no route to host")
         return KubectlError(f"Unable to connect to the server: dial tcp {address}: {reason}")
 
     async def _warn(self, headers: Mapping[str, str]) -> None:
@@ -229,11 +224,9 @@ def refusal_of(status: int, answer: bytes) -> KubectlError:
         found = None
     if isinstance(found, dict) and "message" in found:
         return _refusal(found)
-    text = answer.decode("utf-8", "replace").strip()
-    named = {404: ("NotFound", "the server could not find the requested resource")}.get(
-        status, ("", text or "unknown")
-    )
-    return _refusal({"reason": named[0], "message": named[1]})
+    if status == 404:
+        return _refusal({"reason": "NotFound", "message": "the server could not find the requested resource"})
+    return _refusal({"message": answer.decode("utf-8", "replace").strip() or "unknown"})
 
 
 def _refusal(found: Obj) -> KubectlError:
@@ -251,9 +244,8 @@ def _invalid(found: Obj, message: str) -> str:
     details = found.get("details") or {}
     if not details:
         return f"{REQUEST}: {message}"
-    causes = list(
-        dict.fromkeys(f"{cause.get('field', '')}: {cause['message']}" for cause in details.get("causes", []))
-    )
+    causes = [f"{cause.get('field', '')}: {cause['message']}" for cause in details.get("causes", [])]
+    causes = list(dict.fromkeys(causes))
     head = f'The {details["kind"]} "{details.get("name", "")}" is invalid' if details.get("kind") else REQUEST
     if len(causes) < 2:
         return ": ".join([head, *causes])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import DRY, dry
-from kubesim.shell.kubectl.targets import NOTHING, kinds_and_names, located, needs, place, query, seconds, sources
+from kubesim.shell.kubectl.targets import NOTHING, needs, paths, seconds
 from kubesim.shell.machine import Process
 
 FORCED = (
@@ -24,7 +24,12 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
         grace = "1"
     if opts.on("force"):
         await process.error(FORCED)
-    for kind, path in await _doomed(process, client, opts):
+    if not opts.files:
+        needs(opts, 1, NOTHING)
+    doomed = await paths(process, client, opts)
+    if not doomed:
+        await process.write("No resources found\n")
+    for kind, path in doomed:
         try:
             await _delete(process, client, opts, kind, path, grace)
             gone.append((kind, path))
@@ -36,26 +41,6 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
         for kind, path in gone:
             await _until_gone(process, client, opts, kind, path)
     return status
-
-
-async def _doomed(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, str]]:
-    if opts.files:
-        objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
-        return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
-    needs(opts, 1, NOTHING)
-    found = []
-    for kind, name in await kinds_and_names(client, opts.args):
-        if name:
-            found.append((kind, kind.path(client.namespace, name)))
-            continue
-        if not (opts.on("all") or opts.get("selector") or opts.get("field-selector")):
-            raise KubectlError("error: resource(s) were provided, but no name was specified")
-        space = "" if opts.on("all-namespaces") else client.namespace
-        answer = await client.request("GET", kind.path(space) + query(opts))
-        found += [(kind, place(client, kind, item)) for item in answer.get("items") or []]
-    if not found:
-        await process.write("No resources found\n")
-    return found
 
 
 async def _delete(process: Process, client: Client, opts: Flags, kind: Resource, path: str, grace: str) -> None:

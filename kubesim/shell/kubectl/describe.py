@@ -174,21 +174,11 @@ def _endpoints(slices: list[Obj], port: str) -> str:
 
 
 parts.FORMS.update(rolling=_rolling, ingress=_ingress)
-parts.BLOCKS.update(
-    describe_node.BLOCKS,
-    pod_node=_pod_node,
-    pod_status=_pod_status,
-    gates=_gates,
-    replicas=_replicas,
-    sets=_sets,
-    duration=_duration,
-    pod_counts=_pod_counts,
-    indexes=_indexes,
-    ports=_ports,
-    sizes=_sizes,
-    texts=_texts,
-    binaries=_binaries,
+_BLOCKS = (
+    *(_pod_node, _pod_status, _gates, _replicas, _sets, _duration, _pod_counts, _indexes),
+    *(_ports, _sizes, _texts, _binaries),
 )
+parts.BLOCKS.update(describe_node.BLOCKS, **{block.__name__.removeprefix("_"): block for block in _BLOCKS})
 
 
 def generic(obj: Obj) -> str:

@@ -61,50 +61,48 @@ class Flags:
         return [part for value in self.all(name) for part in value.split(",") if part]
 
 
-def known(command: str) -> tuple[dict[str, str | None], dict[str, str]]:
-    """Return the values of flags without one ("!": they need one, "-": left out, None: booleans), and short names."""
-    kinds: dict[str, str | None] = {}
-    short: dict[str, str] = {}
-    for spec in f"{EVERYWHERE} {FLAGS.get(command, '')}".split():
-        names, equals, value = spec.removeprefix("-").partition("=")
-        name, _, letter = names.partition("/")
-        kinds[name] = "-" if spec.startswith("-") else value if equals else None
-        if letter:
-            short[letter] = name
-    return kinds, short
-
-
 def parse(words: list[str]) -> Flags:
     """Read kubectl's command line; raises KubectlError in its words. ``command`` is "" where none was given."""
-    found = read(words)
-    command = found.command
-    if command not in FLAGS:
-        return found
-    missing = [name for name in _TABLE["required"].get(command, ()) if name not in found]
-    if missing and not found.on("help"):
-        listed = ", ".join(f'"{name}"' for name in missing)
-        raise KubectlError(f"error: required flag(s) {listed} not set")
-    return found
-
-
-def read(words: list[str]) -> Flags:
-    """Read a command line that may lack what its command requires. Raises KubectlError."""
     words = list(words)
-    command = _command(words)
-    found = Flags(command)
-    kinds, short = known(command)
+    found = Flags(_command(words))
+    known, short = _known(found.command)
     while words:
         word = words.pop(0)
         if word == "--":
             found.after = words
             break
         if word.startswith("--"):
-            _long(found, word, words, kinds)
+            name, equals, value = word[2:].partition("=")
+            if name not in known:
+                raise _wrong(found, f"unknown flag: --{name}")
+            _take(found, known[name], value if equals else None, words, f"--{name}")
         elif len(word) > 1 and word[0] == "-":
-            _short(found, word, words, kinds, short)
+            _short(found, word, words, short)
         else:
             found.args.append(word)
+    missing = [f'"{name}"' for name in _TABLE["required"].get(found.command, ()) if name not in found]
+    if missing and not found.on("help"):
+        raise KubectlError(f"error: required flag(s) {', '.join(missing)} not set")
     return found
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """A flag; its value without one is "!" where it needs one, "-" where it is left out, None of booleans."""
+
+    name: str
+    letter: str
+    value: str | None
+
+
+def _known(command: str) -> tuple[dict[str, _Flag], dict[str, _Flag]]:
+    """Return the flags of a command by name and by letter."""
+    found = []
+    for spec in f"{EVERYWHERE} {FLAGS.get(command, '')}".split():
+        names, equals, value = spec.removeprefix("-").partition("=")
+        name, _, letter = names.partition("/")
+        found.append(_Flag(name, letter, "-" if spec.startswith("-") else value if equals else None))
+    return {flag.name: flag for flag in found}, {flag.letter: flag for flag in found if flag.letter}
 
 
 def _command(words: list[str]) -> str:
@@ -150,7 +148,7 @@ def check(opts: Flags) -> None:
         if all(_holds(opts, condition) for condition in conditions):
             given = {name: values[-1] for name, values in opts.given.items()}
             told = {"args": " ".join(opts.args), "count": len(opts.args), "command": opts.command}
-            raise KubectlError(text.format(**given, **told))
+            raise KubectlError(text.format(**given | told))
 
 
 def _holds(opts: Flags, condition: str) -> bool:
@@ -191,54 +189,30 @@ def number(opts: Flags, name: str) -> int:
     return int(text)
 
 
-def _keep(found: Flags, name: str, value: str, kind: str | None, shown: str) -> None:
-    if kind is None:
+def _take(found: Flags, flag: _Flag, value: str | None, words: list[str], shown: str) -> None:
+    """Keep a flag with its value, which may be the next word. Raises KubectlError."""
+    if flag.value == "-":
+        raise _left_out(f"--{flag.name}")
+    if value is None and flag.value == "!" and not words:
+        raise _wrong(found, f"flag needs an argument: {shown}")
+    if value is None:
+        value = "true" if flag.value is None else words.pop(0) if flag.value == "!" else flag.value
+    if flag.value is None:
         if value not in TRUE + FALSE:
             reason = f'strconv.ParseBool: parsing "{value}": invalid syntax'
-            letter = next(
-                (
-                    f"-{each.partition('=')[0].partition('/')[2]}, "
-                    for each in f"{EVERYWHERE} {FLAGS[found.command]}".split()
-                    if each.partition("=")[0].startswith(f"{name}/")
-                ),
-                "",
-            )
-            raise _wrong(found, f'invalid argument "{value}" for "{letter}--{name}" flag: {reason}')
+            letter = f"-{flag.letter}, " if flag.letter else ""
+            raise _wrong(found, f'invalid argument "{value}" for "{letter}--{flag.name}" flag: {reason}')
         value = "true" if value in TRUE else "false"
-    found.given.setdefault(name, []).append(value)
+    found.given.setdefault(flag.name, []).append(value)
 
 
-def _long(found: Flags, word: str, words: list[str], kinds: Mapping[str, str | None]) -> None:
-    name, equals, value = word[2:].partition("=")
-    if name not in kinds:
-        raise _wrong(found, f"unknown flag: --{name}")
-    kind = kinds[name]
-    if kind == "-":
-        raise _left_out(f"--{name}")
-    if not equals:
-        if kind == "!" and not words:
-            raise _wrong(found, f"flag needs an argument: --{name}")
-        value = "true" if kind is None else words.pop(0) if kind == "!" else kind
-    _keep(found, name, value, kind, f"--{name}")
-
-
-def _short(
-    found: Flags, word: str, words: list[str], kinds: Mapping[str, str | None], short: Mapping[str, str]
-) -> None:
+def _short(found: Flags, word: str, words: list[str], short: Mapping[str, _Flag]) -> None:
     letters = word[1:]
     while letters:
         letter, letters = letters[0], letters[1:]
         if letter not in short:
             raise _wrong(found, f"unknown shorthand flag: '{letter}' in {word}")
-        name = short[letter]
-        kind = kinds[name]
-        if kind == "-":
-            raise _left_out(f"--{name}")
-        value = "true"
-        if letters.startswith("=") or (kind is not None and letters):
+        value = None
+        if letters.startswith("=") or (short[letter].value is not None and letters):
             value, letters = letters.removeprefix("="), ""
-        elif kind is not None:
-            if not words:
-                raise _wrong(found, f"flag needs an argument: '{letter}' in {word}")
-            value = words.pop(0)
-        _keep(found, name, value, kind, f"-{letter}, --{name}")
+        _take(found, short[letter], value, words, f"'{letter}' in {word}")

@@ -19,9 +19,8 @@ Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
 RBAC = "rbac.authorization.k8s.io"
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
 BAD_KEY = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  or "
-    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 
 

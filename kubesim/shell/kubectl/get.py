@@ -145,14 +145,7 @@ async def _objects(process: Process, client: Client, opts: Flags, targets: Targe
         return status
     listed = {"apiVersion": "v1", "items": [obj for _, obj in items], "kind": "List"}
     whole = items[0][1] if single else {**listed, "metadata": {"resourceVersion": ""}}
-    await process.write(
-        printing.formatted(
-            form,
-            whole,
-            headers=not opts.on("no-headers"),
-            allowed=printing.OF_GET,
-        )
-    )
+    await process.write(printing.formatted(form, whole, headers=not opts.on("no-headers"), allowed=printing.OF_GET))
     return status
 
 

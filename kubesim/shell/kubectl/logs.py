@@ -23,8 +23,7 @@ async def logs(process: Process, client: Client, opts: Flags) -> int:
     if opts.on("follow") and len(wanted) > most:
         raise KubectlError(
             f"error: you are attempting to follow {len(wanted)} log streams, but maximum allowed concurrency is "
-            f"{most}, "
-            "use --max-log-requests to increase the limit"
+            f"{most}, use --max-log-requests to increase the limit"
         )
     several = len(wanted) > 1
     if opts.on("follow") and several:

@@ -105,10 +105,7 @@ def _sorted(pods: list[Obj], opts: Flags) -> tuple[list[Obj], dict[str, list[str
             kept = (
                 (warned, "ignoring DaemonSet-managed Pods")
                 if opts.on("ignore-daemonsets")
-                else (
-                    fatal,
-                    "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)",
-                )
+                else (fatal, "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
             )
             kept[0].setdefault(kept[1], []).append(_place(pod))
             continue

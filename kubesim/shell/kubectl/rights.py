@@ -14,11 +14,8 @@ AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 
 async def whoami(process: Process, client: Client, opts: Flags) -> int:
     """Tell who this account is."""
-    found = await client.request(
-        "POST",
-        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
-    )
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    found = await client.request("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", body=body)
     user = found.get("status", {}).get("userInfo", {})
     if opts.get("output") == "json":
         ordered = {key: user[key] for key in ("username", "uid", "groups", "extra") if key in user}
@@ -83,41 +80,27 @@ async def _attributes(process: Process, client: Client, opts: Flags) -> Obj:
     return attributes
 
 
-SPECIAL = frozenset(
-    (
-        *("use", "bind", "escalate", "impersonate", "approve", "sign", "attest", "proxy"),
-        *("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"),
-    )
-)
+SPECIAL = {
+    "use", "bind", "escalate", "impersonate", "approve", "sign", "attest", "proxy",
+    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
+}  # fmt: skip
 """Verbs that a role may name whatever the kind says."""
 
 
 async def _listed(process: Process, client: Client, opts: Flags) -> int:
-    body = {
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SelfSubjectRulesReview",
-        "spec": {"namespace": client.namespace},
-    }
+    spec = {"namespace": client.namespace}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview", "spec": spec}
     found = (await client.request("POST", f"{AUTHORIZATION}/selfsubjectrulesreviews", body=body)).get("status", {})
     if found.get("incomplete"):
         text = f": {found['evaluationError']}" if found.get("evaluationError") else ""
         await process.error(f"warning: the list may be incomplete{text}\n")
-    lines = [
-        [
-            _qualified(plural, group),
-            "[]",
-            _bracketed(rule.get("resourceNames")),
-            _bracketed(rule["verbs"]),
-        ]
-        for rule in found.get("resourceRules") or []
-        for group in rule.get("apiGroups") or [""]
-        for plural in rule.get("resources") or []
-    ]
-    merged: dict[tuple[str, str], list[str]] = {}
-    for plural, _, names, verbs in lines:
-        known = merged.setdefault((plural, names), [])
-        known += [verb for verb in verbs[1:-1].split() if verb not in known]
-    rows = [[plural, "[]", names, f"[{' '.join(verbs)}]"] for (plural, names), verbs in merged.items()]
+    merged: dict[tuple[str, str], dict[str, None]] = {}
+    for rule in found.get("resourceRules") or []:
+        names = _bracketed(rule.get("resourceNames"))
+        for group in rule.get("apiGroups") or [""]:
+            for plural in rule.get("resources") or []:
+                merged.setdefault((_qualified(plural, group), names), {}).update(dict.fromkeys(rule["verbs"]))
+    rows = [[plural, "[]", names, _bracketed([*verbs])] for (plural, names), verbs in merged.items()]
     rows += [
         ["", f"[{url}]", "[]", _bracketed(rule["verbs"])]
         for rule in found.get("nonResourceRules") or []

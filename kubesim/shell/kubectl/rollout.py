@@ -13,12 +13,10 @@ from kubesim.shell.kubectl.targets import JSON, chosen, place
 from kubesim.shell.machine import Process
 
 REVISION = "deployment.kubernetes.io/revision"
-KEPT = frozenset(
-    (
-        *("kubectl.kubernetes.io/last-applied-configuration", REVISION, f"{REVISION}-history"),
-        *("deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"),
-        "deprecated.deployment.rollback.to",
-    )
+KEPT = (
+    *("kubectl.kubernetes.io/last-applied-configuration", REVISION, f"{REVISION}-history"),
+    *("deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"),
+    "deprecated.deployment.rollback.to",
 )
 """Annotations that a deployment keeps when it goes back."""
 CAUSE = "kubernetes.io/change-cause"
@@ -205,23 +203,23 @@ async def undo(process: Process, client: Client, opts: Flags) -> int:
             raise KubectlError(f'error: no rollout history found for {kind.singular} "{name}"')
         if wanted and wanted not in found:
             raise KubectlError(f"error: unable to find specified revision {wanted} in history")
-        chosen_template = dict(found[wanted or numbers[-2]][0])
-        chosen_template.pop("$patch", None)
-        metadata = dict(chosen_template.get("metadata") or {})
+        number = wanted or numbers[-2]
+        template, notes = found[number]
+        template = {key: value for key, value in template.items() if key != "$patch"}
+        metadata = dict(template.get("metadata") or {})
         metadata["labels"] = {key: value for key, value in (metadata.get("labels") or {}).items() if key != HASH}
-        chosen_template["metadata"] = metadata
+        template["metadata"] = metadata
         now = obj["spec"]["template"]
-        if chosen_template.get("spec") == now.get("spec") and metadata["labels"] == now["metadata"].get("labels"):
+        if template.get("spec") == now.get("spec") and metadata["labels"] == now["metadata"].get("labels"):
             await process.write(
-                f"{kind.qualified}/{name} skipped rollback "
-                f"(current template already matches revision {wanted or numbers[-2]})\n"
+                f"{kind.qualified}/{name} skipped rollback (current template already matches revision {number})\n"
             )
             continue
-        body = [{"op": "replace", "path": "/spec/template", "value": chosen_template}]
+        body = [{"op": "replace", "path": "/spec/template", "value": template}]
         if kind.kind == "Deployment":
             own = {key: value for key, value in (obj["metadata"].get("annotations") or {}).items() if key in KEPT}
-            kept = {key: value for key, value in found[wanted or numbers[-2]][1].items() if key not in KEPT}
+            kept = {key: value for key, value in notes.items() if key not in KEPT}
             body.append({"op": "replace", "path": "/metadata/annotations", "value": {**own, **kept}})
-        after = {**obj, "spec": {**obj["spec"], "template": chosen_template}}
+        after = {**obj, "spec": {**obj["spec"], "template": template}}
         await change(process, client, opts, kind, obj, body, "rolled back", sort=JSON, local=after)
     return 0

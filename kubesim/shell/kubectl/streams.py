@@ -31,12 +31,17 @@ async def exec_(process: Process, client: Client, opts: Flags) -> int:
     if phase in ("Succeeded", "Failed"):
         raise KubectlError(f"error: cannot exec into a container in a completed pod; current phase is {phase}")
     container = await container_of(process, opts, pod)
-    tty = opts.on("tty")
-    if tty and process.tty(0) is None:
-        await process.error(NO_TERMINAL)
-        tty = False
+    tty = await _has_terminal(process, opts)
     asked = [*(("command", word) for word in opts.after or ()), *_asked(container, opts.on("stdin"), tty)]
     return await _converse(process, client, pod, "exec", asked, stdin=opts.on("stdin"), tty=tty)
+
+
+async def _has_terminal(process: Process, opts: Flags) -> bool:
+    """Tell whether a terminal is asked for and is there."""
+    missing = opts.on("tty") and process.tty(0) is None
+    if missing:
+        await process.error(NO_TERMINAL)
+    return opts.on("tty") and not missing
 
 
 def _asked(container: str, stdin: bool, tty: bool) -> list[tuple[str, str]]:
@@ -89,10 +94,7 @@ async def _started(process: Process, client: Client, pod: Obj, container: str, *
 async def _attached(process: Process, client: Client, opts: Flags, pod: Obj, container: str) -> int:
     """Join the process of a container that runs."""
     spec: Obj = next((each for _, each in containers(pod) if each["name"] == container), {})
-    tty = opts.on("tty")
-    if tty and process.tty(0) is None:
-        await process.error(NO_TERMINAL)
-        tty = False
+    tty = await _has_terminal(process, opts)
     if tty and not spec.get("tty"):
         await process.error(f"error: Unable to use a TTY - container {container} did not allocate one\n")
         tty = False
@@ -162,14 +164,7 @@ async def container_of(process: Process, opts: Flags, pod: Obj) -> str:
 
 
 async def _converse(
-    process: Process,
-    client: Client,
-    pod: Obj,
-    what: str,
-    asked: list[tuple[str, str]],
-    *,
-    stdin: bool,
-    tty: bool,
+    process: Process, client: Client, pod: Obj, what: str, asked: list[tuple[str, str]], *, stdin: bool, tty: bool
 ) -> int:
     """Join this process's streams with a container's; returns the exit code."""
     metadata = pod["metadata"]

@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 
-def aligned(text: str, least: int = 0, gap: int = 2) -> str:
-    """Return text whose tabs have become spaces: ``gap`` after the widest cell, ``least`` characters in all."""
+def aligned(text: str) -> str:
+    """Return text whose tabs have become spaces, at least two after each cell."""
     lines = [line.split("\t") for line in text.split("\n")]
+    return "\n".join(_block(lines, []))
+
+
+def _block(lines: list[list[str]], widths: list[int]) -> list[str]:
+    """Return lines whose first columns have widths; those that follow each other with one more share its width."""
     out: list[str] = []
-    _block(lines, 0, len(lines), [], least, gap, out)
-    return "\n".join(out)
-
-
-def _block(
-    lines: list[list[str]], start: int, end: int, widths: list[int], least: int, gap: int, out: list[str]
-) -> None:
-    at, column = start, len(widths)
-    while at < end:
-        if len(lines[at]) - 1 <= column:
-            out.append(_padded(lines[at], widths))
-            at += 1
-            continue
+    column, at = len(widths), 0
+    while at < len(lines):
         stop = at
-        while stop < end and len(lines[stop]) - 1 > column:
+        while stop < len(lines) and len(lines[stop]) - 1 > column:
             stop += 1
-        width = max(least, max(len(line[column]) for line in lines[at:stop]) + gap)
-        _block(lines, at, stop, [*widths, width], least, gap, out)
-        at = stop
-
-
-def _padded(cells: list[str], widths: list[int]) -> str:
-    return "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=False)) + "".join(
-        cells[len(widths) :]
-    )
+        if stop > at:
+            out += _block(lines[at:stop], [*widths, max(len(line[column]) for line in lines[at:stop]) + 2])
+            at = stop
+        else:
+            cells = [cell.ljust(width) for cell, width in zip(lines[at], widths, strict=False)]
+            out.append("".join([*cells, *lines[at][column:]]))
+            at += 1
+    return out
 
 
 def table(rows: list[list[str]], widths: list[int] | None = None) -> str:

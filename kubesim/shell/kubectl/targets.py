@@ -102,6 +102,24 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
     return found
 
 
+async def paths(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, str]]:
+    """Return the paths of the objects that words, files and selectors mean, whether they are there or not."""
+    if opts.files:
+        objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
+        return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
+    found = []
+    for kind, name in await kinds_and_names(client, opts.args):
+        if name:
+            found.append((kind, kind.path(client.namespace, name)))
+            continue
+        if not (opts.on("all") or opts.get("selector") or opts.get("field-selector")):
+            raise KubectlError("error: resource(s) were provided, but no name was specified")
+        space = "" if opts.on("all-namespaces") else client.namespace
+        answer = await client.request("GET", kind.path(space) + query(opts))
+        found += [(kind, place(client, kind, item)) for item in answer.get("items") or []]
+    return found
+
+
 def place(client: Client, kind: Resource, obj: Obj) -> str:
     """Return the path of an object."""
     metadata = obj.get("metadata") or {}

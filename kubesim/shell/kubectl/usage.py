@@ -35,9 +35,7 @@ async def top(process: Process, client: Client, opts: Flags) -> int:
         where = [item["metadata"]["namespace"]] * (not space)
         rows = [[each] for each in item["containers"]] if opts.on("containers") else [item["containers"]]
         for row in rows:
-            names = (
-                [item["metadata"]["name"], row[0]["name"]] if opts.on("containers") else [item["metadata"]["name"]]
-            )
+            names = [item["metadata"]["name"], *([row[0]["name"]] if opts.on("containers") else [])]
             lines.append([*where, *names, *_used([each["usage"] for each in row])])
     if opts.on("sum"):
         cells = _used([each["usage"] for item in items for each in item["containers"]])
@@ -65,9 +63,8 @@ def _used(usages: list[Obj]) -> list[str]:
 
 
 async def _top_nodes(process: Process, client: Client, opts: Flags, items: list[Obj]) -> int:
-    nodes = {
-        each["metadata"]["name"]: each for each in (await client.request("GET", "/api/v1/nodes")).get("items", [])
-    }
+    known = (await client.request("GET", "/api/v1/nodes")).get("items", [])
+    nodes = {each["metadata"]["name"]: each for each in known}
     lines = [] if opts.on("no-headers") else [["NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)"]]
     items.sort(key=lambda each: str(each["metadata"]["name"]))
     of = "capacity" if opts.on("show-capacity") else "allocatable"

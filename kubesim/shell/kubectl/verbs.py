@@ -29,7 +29,7 @@ from kubesim.shell.kubectl import (
     usage,
     waiting,
 )
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj
+from kubesim.shell.kubectl.client import REFUSED, Client, KubectlError, Obj
 from kubesim.shell.kubectl.configuring import Kubeconfig, load
 from kubesim.shell.kubectl.flags import GROUPS, Flags, check, parse
 from kubesim.shell.kubectl.generators import GENERATORS
@@ -164,21 +164,14 @@ def _reach(client: Client, server: str) -> None:
     """Let only the server that there is be reached. Raises KubectlError where another is named."""
     place = urlsplit(server if "//" in server or not server else f"http://{server}")
     own = urlsplit(client.kube.server)
-    here = {
-        own.hostname,
-        "kubernetes",
-        "kubernetes.default",
-        "kubernetes.default.svc",
-        f"kubernetes.default.svc.{ZONE}",
-    }
+    name = "kubernetes.default.svc"
+    here = {own.hostname, "kubernetes", "kubernetes.default", name, f"{name}.{ZONE}"}
     if not server or place.hostname in here and (place.port or 443) == (own.port or 443):
         return
     name = place.hostname or ""
     if name.replace(".", "").isdigit() or name == "localhost":
         shown = f"{name}:{place.port}" if place.port else name
-        raise KubectlError(
-            f"The connection to the server {shown} was refused - did you specify the right host or port?"
-        )
+        raise KubectlError(REFUSED.format(shown))
     raise KubectlError(f"Unable to connect to the server: dial tcp: lookup {name}: no such host")
 
 

@@ -9,7 +9,7 @@ from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.flags import Flags
 from kubesim.shell.kubectl.results import report
-from kubesim.shell.kubectl.targets import kinds_and_names, located, place, query, seconds, sources
+from kubesim.shell.kubectl.targets import paths, seconds
 from kubesim.shell.machine import Process
 
 POLL_S = 0.2
@@ -27,11 +27,11 @@ async def wait(process: Process, client: Client, opts: Flags) -> int:
     kind_of_wait, holds = _wanted(wanted)
     limit = seconds(opts, "timeout", 30.0)
     limit = WEEK_S if limit < 0 else limit
-    found = await _targets(process, client, opts, kind_of_wait)
+    found = await paths(process, client, opts)
     end = process.machine.now() + limit
     while not found and kind_of_wait == "create" and process.machine.now() < end:
         await process.sleep(POLL_S)
-        found = await _targets(process, client, opts, kind_of_wait)
+        found = await paths(process, client, opts)
     if not found and kind_of_wait != "delete":
         late = kind_of_wait == "create"
         raise KubectlError(
@@ -93,23 +93,6 @@ def _path(text: str) -> Holds:
         return wanted is None or shown == wanted.strip("'\"")
 
     return holds
-
-
-async def _targets(process: Process, client: Client, opts: Flags, how: str) -> list[tuple[Resource, str]]:
-    if opts.files:
-        objects = [(await client.of_object(obj, source), obj) for obj, source in await sources(process, opts)]
-        return [(kind, place(client, kind, located(client, kind, obj))) for kind, obj in objects]
-    found = []
-    for kind, name in await kinds_and_names(client, opts.args):
-        space = "" if opts.on("all-namespaces") else client.namespace
-        if name:
-            found.append((kind, kind.path(client.namespace, name)))
-            continue
-        if not (opts.on("all") or opts.get("selector") or opts.get("field-selector")):
-            raise KubectlError("error: resource(s) were provided, but no name was specified")
-        answer = await client.request("GET", kind.path(space) + query(opts))
-        found += [(kind, place(client, kind, item)) for item in answer.get("items") or []]
-    return found
 
 
 async def _one(
