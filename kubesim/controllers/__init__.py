@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from kubesim.auth.certificates import Certifier
 from kubesim.auth.tokens import TokenSigner
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.controllers.aggregation import AggregationController
+from kubesim.controllers.aggregation import (
+    AggregationController,
+    FlowSchemaController,
+    PolicyStatusController,
+    RangeController,
+)
 from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller, Usage, nobody_measures
 from kubesim.controllers.certificates import CertificateController
@@ -22,9 +28,7 @@ from kubesim.controllers.gc import GarbageCollector
 from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController
-from kubesim.controllers.observed import FlowSchemaController, PolicyStatusController
 from kubesim.controllers.quota import QuotaController
-from kubesim.controllers.ranges import RangeController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.slices import MirroringController
@@ -39,6 +43,14 @@ __all__ = ["Controllers", "Keys", "start"]
 NOT_COLLECTED = ("events", "leases.coordination.k8s.io")
 """Kinds that change much and own nothing: the garbage collector does without them."""
 NOT_COUNTED = (*NOT_COLLECTED, "events.events.k8s.io")
+PLAIN: tuple[Callable[[Context], Controller], ...] = (
+    ReplicaSetController, ReplicationControllerController, DeploymentController, StatefulSetController,
+    DaemonSetController, JobController, CronJobController, EndpointsController, MirroringController,
+    DisruptionController, AggregationController, AutoscalerController, VolumeController, EphemeralVolumeController,
+    Provisioner, PolicyStatusController, FlowSchemaController, RangeController, TaintEvictionController,
+    PodCollector, NodeController,
+)  # fmt: skip
+"""Controllers that need nothing but what all share."""
 NEEDED_VERBS = {"list", "watch", "delete", "patch"}
 
 
@@ -67,28 +79,8 @@ class Controllers:
             spaces,
             ServiceAccountController(context, keys.root_ca),
             collector,
-            ReplicaSetController(context),
-            ReplicationControllerController(context),
-            DeploymentController(context),
-            StatefulSetController(context),
-            DaemonSetController(context),
-            JobController(context),
-            CronJobController(context),
-            EndpointsController(context),
-            MirroringController(context),
-            DisruptionController(context),
             QuotaController(context, [name for name in namespaced if name not in NOT_COUNTED]),
-            AggregationController(context),
-            AutoscalerController(context),
-            VolumeController(context),
-            EphemeralVolumeController(context),
-            Provisioner(context),
-            PolicyStatusController(context),
-            FlowSchemaController(context),
-            RangeController(context),
-            TaintEvictionController(context),
-            PodCollector(context),
-            NodeController(context),
+            *(make(context) for make in PLAIN),
         ]
         if keys.certifier is not None:
             self._controllers.append(CertificateController(context, keys.certifier))

@@ -1,10 +1,19 @@
-"""ClusterRoles that are made of others: their rules are those of every role that their selectors choose."""
+"""Controllers of policy: roles that are made of others, and kinds that are only noted as seen.
+
+An aggregated role has the rules of every role that its selectors choose. Admission policies, flow schemas and ranges
+of service addresses are told that they have been seen.
+"""
 
 from __future__ import annotations
 
 from kubesim.api.selectors import from_struct
-from kubesim.controllers.base import Keeper, is_ending
+from kubesim.conditions import condition_of, renewed, said
+from kubesim.controllers.base import Context, Keeper, drop_finalizer, is_ending
 from kubesim.errors import Obj
+
+RANGE_FINALIZER = "networking.k8s.io/service-cidr-finalizer"
+RANGE_READY = ("True", "", "Kubernetes Service CIDR is ready")
+LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 
 
 class AggregationController(Keeper):
@@ -41,3 +50,66 @@ class AggregationController(Keeper):
                 if wanted.selects(other):
                     found += [rule for rule in other.get("rules") or () if rule not in found]
         return found
+
+
+class PolicyStatusController(Keeper):
+    """Marks admission policies as seen; the types of their expressions are not checked."""
+
+    source = "validatingadmissionpolicy-status-controller"
+    resource = "validatingadmissionpolicies.admissionregistration.k8s.io"
+
+    async def look_after(self, policy: Obj) -> None:
+        """Note the generation of one policy."""
+        seen = {"observedGeneration": policy["metadata"].get("generation", 1), "typeChecking": {}}
+        await self.write_status(self.own, policy, {**policy.get("status", {}), **seen})
+
+
+class FlowSchemaController(Keeper):
+    """Says of each flow schema whether its priority level is there."""
+
+    source = "api-priority-and-fairness-config-consumer-v1"
+    resource = "flowschemas.flowcontrol.apiserver.k8s.io"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.levels = self.informers[LEVELS]
+
+    def listen(self) -> None:
+        """Watch flow schemas and priority levels."""
+        super().listen()
+        self.levels.add_handler(self._level_changed)
+
+    def _level_changed(self, old: Obj | None, new: Obj | None) -> None:
+        if old is None or new is None:
+            for schema in self.own.items():
+                self.queue.add(f"/{schema['metadata']['name']}")
+
+    async def look_after(self, schema: Obj) -> None:
+        """Set the condition of one flow schema."""
+        level = schema["spec"]["priorityLevelConfiguration"]["name"]
+        about = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
+        says = ("False", "Found", f"{about} and it exists")
+        if self.levels.get("", level) is None:
+            says = ("True", "NotFound", f"{about} but there is no such object")
+        condition = renewed(condition_of(schema.get("status"), "Dangling"), "Dangling", says, self.clock.now())
+        await self.write_status(self.own, schema, {"conditions": [condition]})
+
+
+class RangeController(Keeper):
+    """Says of each range of service addresses that addresses come from it, until it goes."""
+
+    source = "service-cidr-controller"
+    resource = "servicecidrs.networking.k8s.io"
+
+    async def look_after(self, span: Obj) -> None:
+        """Hold one range and say that it is ready, or let it go."""
+        if is_ending(span):
+            await drop_finalizer(self.own, span, RANGE_FINALIZER)
+            return
+        if RANGE_FINALIZER not in span["metadata"].get("finalizers", ()):
+            patch = {"metadata": {"finalizers": [RANGE_FINALIZER]}}
+            span = await self.own.patch(span, patch, patch_type="strategic")
+        old = condition_of(span.get("status"), "Ready")
+        if said(old) != RANGE_READY:
+            condition = renewed(old, "Ready", RANGE_READY, self.clock.now())
+            await self.write_status(self.own, span, {**span.get("status", {}), "conditions": [condition]})
