@@ -52,7 +52,6 @@ class DisruptionController(Keeper):
         selected = [pod for pod in self.pods.by("namespace", namespace) if selector.selects(pod)]
         if not selected:
             await self.tell(budget, "NoPods")
-        await self._warn_of_others(budget, selected)
         try:
             expected, desired = await self._wanted(budget, selected)
         except UncountableError as error:
@@ -72,15 +71,6 @@ class DisruptionController(Keeper):
             "conditions": budget.get("status", {}).get("conditions") or [],
         } | ({"disruptedPods": disrupted} if disrupted else {})
         await self._write(budget, status, *(("True", "SufficientPods") if allowed else ("False", "InsufficientPods")))
-
-    async def _warn_of_others(self, budget: Obj, selected: list[Obj]) -> None:
-        """Tell of pods that other budgets select too, at the first budget by name alone."""
-        space, name = budget["metadata"]["namespace"], budget["metadata"]["name"]
-        for other in self.own.by("namespace", space):
-            selector = from_struct(other["spec"].get("selector"))
-            for pod in selected if name < other["metadata"]["name"] else ():
-                if selector.selects(pod):
-                    await self.tell(pod, "MultiplePodDisruptionBudgets", namespace=space, budget=name)
 
     async def _wanted(self, budget: Obj, selected: list[Obj]) -> tuple[int, int]:
         """Return how many pods there should be, and how many of them must stay healthy."""
