@@ -9,7 +9,7 @@ import uuid
 import orjson
 from aiohttp import web
 
-from kubesim.api import discovery, health, issuer, metrics, openapi, openapi_v2, requestinfo
+from kubesim.api import discovery, nonresource, openapi, openapi_v2, requestinfo
 from kubesim.api.answers import NO_CACHE, TOLD, as_asked, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.callouts import Aggregator
@@ -58,7 +58,7 @@ class ApiServer:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._resources = Resources(backend)
-        self._metrics = metrics.Metrics()
+        self._metrics = nonresource.Metrics()
         self.aggregator = Aggregator(backend.store, backend.operations.registry, backend.nodes.fabric)
 
     async def handle(self, request: web.Request, path: str) -> web.StreamResponse:
@@ -121,16 +121,16 @@ class ApiServer:
                     raise ApiError(406, "NotAcceptable", ONLY_JSON, {})
                 body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
-            case [name, *check] if name in health.CHECKS and not info.path.endswith("/"):
+            case [name, *check] if name in nonresource.CHECKS and not info.path.endswith("/"):
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
-                found = health.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
+                found = nonresource.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
                 return found or not_found()
             case ["metrics"]:
                 text = self._metrics.text(self._backend.store, self._backend.operations.registry)
-                return web.Response(text=text, headers={**NO_CACHE, "Content-Type": metrics.CONTENT_TYPE})
+                return web.Response(text=text, headers={**NO_CACHE, "Content-Type": nonresource.CONTENT_TYPE})
             case ["metrics", "slis"]:
-                headers = {**NO_CACHE, "Content-Type": metrics.CONTENT_TYPE}
-                return web.Response(text=health.indicators(), headers=headers)
+                headers = {**NO_CACHE, "Content-Type": nonresource.CONTENT_TYPE}
+                return web.Response(text=nonresource.indicators(), headers=headers)
             case ["openapi", "v2"]:
                 accept = request.headers.get("Accept", "")
                 # the first request of a document reads many files
@@ -173,7 +173,7 @@ class ApiServer:
             case ["apis", group, version]:
                 document = discovery.resource_list(registry, group, version)
         if document is None:
-            keys = issuer.answer(parts, self._backend.signer, self._backend.address)
+            keys = nonresource.key_documents(parts, self._backend.signer, self._backend.address)
             return keys or not_found("/".join(parts))
         if document["kind"] == "APIResourceList":
             _only_read(info)
@@ -184,8 +184,8 @@ class ApiServer:
         kinds = self._backend.operations.registry.all()
         groups = {f"/apis/{kind.group}" for kind in kinds if kind.group}
         versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
-        checks = {f"/{name}/{check}" for name, checks in health.CHECKS.items() for check in checks}
-        return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in health.CHECKS)})
+        checks = {f"/{name}/{check}" for name, checks in nonresource.CHECKS.items() for check in checks}
+        return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in nonresource.CHECKS)})
 
 
 def _only_read(info: RequestInfo) -> None:

@@ -36,9 +36,7 @@ STOPPED = ("NodeStatusUnknown", "Kubelet stopped posting node status.")
 NEVER = ("NodeStatusNeverUpdated", "Kubelet never posted node status.")
 OLD_LABELS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 TTL = "node.alpha.kubernetes.io/ttl"
-TTL_BY_NODES = ((100, "0"), (500, "15"), (1000, "30"), (2000, "60"))
-"""Up to so many nodes -> for how many seconds a kubelet may keep secrets and config maps."""
-LONGEST_TTL = "300"
+"""For how many seconds a kubelet may keep secrets and config maps; none in a cluster of up to a hundred nodes."""
 
 
 @dataclass(slots=True)
@@ -106,11 +104,9 @@ class NodeController(Controller):
         wanted = {
             old: labels[new] for new, old in OLD_LABELS.items() if new in labels and labels.get(old) != labels[new]
         }
-        count = len(self.nodes.items())
-        ttl = next((seconds for most, seconds in TTL_BY_NODES if count <= most), LONGEST_TTL)
         metadata: Obj = {"labels": wanted} if wanted else {}
-        if (node["metadata"].get("annotations") or {}).get(TTL) != ttl:
-            metadata["annotations"] = {TTL: ttl}
+        if (node["metadata"].get("annotations") or {}).get(TTL) != "0":
+            metadata["annotations"] = {TTL: "0"}
         if metadata:
             await self._patch(node, {"metadata": metadata})
 

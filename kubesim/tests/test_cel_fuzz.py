@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kubesim.cel.macros import MACROS
 from kubesim.cel.program import CelError, compiled
 from kubesim.cel.values import FUNCTIONS
-from kubesim.custom.expressions import errors
+from kubesim.custom.schemas import errors
 
 VALUES = {"x": [1, "a", None, [2], {"a": 1}], "y": {"a": [1], "b": {"c": None}}, "z": "text", "n": 1.5, "o": None}
 WORDS = st.sampled_from([
