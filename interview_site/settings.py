@@ -13,6 +13,7 @@ import dj_database_url
 from django.utils.log import CallbackFilter
 
 from interview_site import env, logs, secret_key
+from interview_site.sqlite_turns import TurnConnection
 
 BASE_DIR = env.BASE_DIR
 
@@ -117,6 +118,7 @@ TEMPLATES = [
 _SQLITE_OPTIONS = {
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,
+    "factory": TurnConnection,
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;",
 }
 _DATABASE_URL = env.url("DATABASE_URL", "sqlite:///db", ("postgres", "postgresql", "sqlite"))
