@@ -43,7 +43,7 @@ class MigManager:
     post: Post
     wanted: str = ""
     labels: dict[str, str] = field(default_factory=dict)
-    """The node's, when the reconfiguration began."""
+    """The node's, when the reconfiguration began, with what was written since."""
 
     def __post_init__(self) -> None:
         self._api, self._clock = self.post.api, self.post.clock
@@ -227,7 +227,10 @@ class MigManager:
         self.say("fatal", message[0].upper() + message[1:])
 
     async def _label(self, labels: dict[str, str]) -> None:
-        await self._api.patch("nodes", self.post.node, "", {"metadata": {"labels": labels}})
+        changed = {name: value for name, value in labels.items() if self.labels.get(name) != value}
+        if changed:
+            await self._api.patch("nodes", self.post.node, "", {"metadata": {"labels": changed}})
+            self.labels = self.labels | changed
 
 
 def begin(post: Post) -> MigManager:

@@ -30,8 +30,9 @@ class Reporter:
         status = pod_status(record, now)
         if status == self._reported:
             return
-        patch = {"metadata": {"uid": metadata["uid"]}, "status": change(record, status)}
-        record.pod = await self._client.patch(
-            "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
-        )
+        if differing := change(record, status):  # not so where the kubelet was started again
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": differing}
+            record.pod = await self._client.patch(
+                "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
+            )
         self._reported, self._version = status, record.pod["metadata"].get("resourceVersion")

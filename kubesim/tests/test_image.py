@@ -13,6 +13,7 @@ from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.holders import server_id
 from kubesim.image import ISSUER, Image, take
+from kubesim.inprocess import InProcessClient
 from kubesim.pki import CertificateAuthority
 from kubesim.saved import key
 
@@ -181,5 +182,27 @@ async def test_a_cluster_of_an_image_goes_on_from_there(image, tmp_path):
             found["status"] for node in nodes for found in node["status"]["conditions"] if found["type"] == "Ready"
         ]
         assert ready == ["True", "True", "True"]
+    finally:
+        await cluster.stop()
+
+
+async def test_a_cluster_of_an_image_writes_down_only_that_its_nodes_live(image, tmp_path, monkeypatch):
+    written, write = [], InProcessClient.write
+
+    async def note(self, asked):
+        if asked.verb in ("update", "patch"):
+            written.append((asked.resource, asked.subresource))
+        return await write(self, asked)
+
+    monkeypatch.setattr(InProcessClient, "write", note)
+    clock = ManualClock(image.at + LATER)
+    cluster = await Cluster.restore(
+        born(image, "one", clock.now()), clock, "https://127.0.0.1:1", authority(tmp_path)
+    )
+    try:
+        assert len(pods(cluster)) > 8
+        await clock.advance(2)
+        others = {("configmaps", "")}  # this cluster has another certificate authority than the image
+        assert {*written} - others == {("nodes", "status"), ("leases.coordination.k8s.io", "")}
     finally:
         await cluster.stop()
