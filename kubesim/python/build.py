@@ -33,7 +33,7 @@ def key() -> str:
         digest.update(" ".join(map(version, PACKAGES)).encode())
     except PackageNotFoundError as error:
         raise Unavailable(f"the package {error.name} is not installed") from error
-    for path in sorted([*HERE.glob("guest/**/*.py"), *HERE.glob("guest/*.json"), *HERE.glob("wit/*.wit")]):
+    for path in sorted([*HERE.glob("guest/**/*.py"), *HERE.glob("guest/**/*.json"), *HERE.glob("wit/*.wit")]):
         digest.update(path.relative_to(HERE).as_posix().encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -13,14 +13,14 @@ from kubesim.tests.world import container, pod, world
 IMAGE, WITHOUT = "tensorflow/tensorflow:2.17.0-gpu", "tensorflow/tensorflow:2.17.0"
 
 
-async def said(source, *, image=IMAGE, gpus=1, product="H100", seconds=30):
-    """Return what a program prints, and the cluster's first board."""
+async def said(source, *, image=IMAGE, gpus=1, product="H100", seconds=30, made=False):
+    """Return what a program prints, with or without the lines that tell that TensorFlow has made its devices."""
     async with world(count=1, present=(image,), product=product) as w:
         limits = {"limits": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
         main = container(image, "python3", "-u", "-c", source, resources=limits)
         await w.create("pods", pod("tf", main, restartPolicy="Never"))
         await w.tick(seconds)
-        return log(w, "tf").splitlines()
+        return [line for line in log(w, "tf").splitlines() if made or "Created device" not in line]
 
 
 async def test_tensorflow_sees_what_the_container_was_given():
@@ -31,6 +31,7 @@ async def test_tensorflow_sees_what_the_container_was_given():
         "print(tf.constant([[1., 2.]]).device)\n"
         "print(tf.constant([[1., 2.]]) * 2)",
         product="T4",
+        made=True,
     )
     gpu = "PhysicalDevice(name='/physical_device:GPU:0', device_type='GPU')"
     assert lines[:2] == ["2.17.0 3.5.0 True", f"[{gpu}]"]
@@ -50,24 +51,19 @@ async def test_versions_are_those_of_the_image():
     assert await said(source, image="tensorflow/tensorflow:2.19.0-gpu") == ["2.19.0 3.9.2 3.9.2"]
 
 
-async def test_gradients_go_through_shapes_and_what_was_broadcast():
+async def test_functions_go_by_their_names_and_others_are_missing():
     source = (
         "import tensorflow as tf\n"
-        "x, w = tf.constant([[1., -2.], [3., 4.]]), tf.Variable([[2.], [1.]])\n"
-        "with tf.GradientTape(persistent=True) as tape:\n"
-        "    y = tf.reduce_sum(tf.nn.relu(tf.matmul(x, w) - 1.0) * tf.transpose([[1., 2.]]))\n"
-        "    z = tf.reduce_max(w) + tf.reduce_sum(tf.concat([w, w], 0)[1:])\n"
-        "print(tape.gradient(y, w).numpy().tolist(), tape.gradient(z, [w, x])[1])\n"
-        "print(tape.gradient(z, w).numpy().tolist())\n"
+        "x, w = tf.constant([[1., -2.], [3., 4.]]), tf.constant([[2.], [1.]])\n"
+        "print(tf.reduce_sum(tf.nn.relu(tf.matmul(x, w) - 1.0) * tf.transpose([[1., 2.]])).numpy())\n"
+        "print(tf.concat([w, w], 0)[1:].numpy().ravel().tolist(), tf.reduce_mean(tf.constant([1, 2])).numpy())\n"
         "conv = tf.keras.layers.Conv2D(4, 2, padding='same')\n"
-        "with tf.GradientTape() as tape:\n    total = tf.reduce_sum(conv(tf.ones((1, 3, 3, 1))))\n"
-        "print(*[g.shape for g in tape.gradient(total, conv.weights)])\n"
-        "tape.gradient(total, conv.weights)"
+        "print(conv(tf.ones((1, 3, 3, 1))).shape, conv.count_params())\n"
+        "tf.GradientTape"
     )
-    lines = [line for line in await said(source) if "Created device" not in line]
-    assert lines[:2] == ["[[6.0], [8.0]] None", "[[2.0], [2.0]]"]
-    assert lines[2] == "(2, 2, 1, 4) (4,)"
-    assert lines[-1].startswith("RuntimeError: A non-persistent GradientTape can only be used to compute one set")
+    lines = await said(source)
+    assert lines[:3] == ["18.0", "[1.0, 2.0, 1.0] 1", "(1, 3, 3, 4) 20"]
+    assert lines[-1] == "AttributeError: module 'tensorflow' has no attribute 'GradientTape'"
 
 
 @pytest.mark.parametrize(("image", "gpus", "built"), [(IMAGE, 0, True), (WITHOUT, 1, False)])
@@ -142,11 +138,13 @@ async def test_keras_fits_a_line_and_calls_back_after_each_epoch():
         "model.compile(optimizers.Adam(0.1, beta_1=0.9), loss='mse')\n"
         "model.fit(x, 3 * x + 1, epochs=30, verbose=0)\n"
         "model.fit(x, 3 * x + 1, verbose=0, callbacks=[Told()], validation_split=0.25)\n"
-        "print([round(float(tf.identity(tf.reshape(w, ()))), 0) for w in model.weights])\n"
+        "print([round(float(w.item()), 0) for w in model.get_weights()])\n"
+        "try:\n    layers.Dense(1, nonsense=1)\nexcept TypeError as error:\n    print(error)\n"
         "layers.Dense(1, activation='nosuch')"
     )
-    lines = [line for line in await said(source) if "Created device" not in line]
+    lines = await said(source)
     assert lines[:2] == ["0 ['loss', 'val_loss']", "[3.0, 1.0]"]
+    assert lines[2] == "Dense.__init__() got an unexpected keyword argument 'nonsense'"
     assert lines[-1] == "KeyError: 'nosuch'"
 
 
@@ -155,13 +153,10 @@ async def test_too_large_a_tensor_and_wrong_shapes_fail_in_tensorflows_words():
         "import tensorflow as tf\n"
         "try:\n    tf.ones((2, 3)) + tf.ones((2, 4))\n"
         "except tf.errors.InvalidArgumentError as error:\n    print(error)\n"
-        "with tf.GradientTape() as tape:\n    x = tf.Variable(3.0)\n    y = x * x\n"
-        "print(tape.gradient(y, x))\n"
         "tf.zeros((1024, 1024, 1024, 64))"
     )
     lines = await said(source)
     assert any(line.endswith("Incompatible shapes: [2,3] vs. [2,4] [Op:AddV2] name: ") for line in lines)
-    assert "tf.Tensor(6.0, shape=(), dtype=float32)" in lines
     assert lines[-1] == (
         "tensorflow.python.framework.errors_impl.ResourceExhaustedError: OOM when allocating tensor with shape"
         "[1024,1024,1024,64] and type float on /job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc"

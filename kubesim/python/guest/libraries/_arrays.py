@@ -4,7 +4,9 @@ A large result has a mean and a deviation, from which its sums, its comparisons 
 batch of images costs nothing, and the sum of a million ones is still exact.
 """
 
+import builtins
 import functools
+import json
 import math
 import operator
 import os
@@ -16,6 +18,9 @@ from _functions import ARITHMETIC, BINARY, COMPARISONS, OWN, REDUCTIONS, SAME, T
 
 MAX_COMPUTED, MAX_DRAWN, MAX_PRODUCTS = 1 << 16, 1 << 21, 1 << 18
 """Elements of a result that are computed one by one, that are listed, and multiplications of a matrix product."""
+EXCEPTIONS = {**vars(builtins)}
+with open(f"{os.path.dirname(__file__)}/words.json", encoding="utf-8") as file:
+    WORDS = json.load(file)
 CODES = {"bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float16": "f",
          "bfloat16": "f", "float32": "f", "float64": "d"}  # fmt: skip
 SIZES = {name: 2 if name.endswith("float16") else array(code).itemsize for name, code in CODES.items()}
@@ -41,6 +46,12 @@ def dtype_name(kind):
     return name
 
 
+def error(name, /, **values):
+    """Return an exception in the words of a library."""
+    kind, text = WORDS[name]
+    return EXCEPTIONS[kind](text.format_map(values))
+
+
 def accepting(names):
     """Let a function take options of the real one that change nothing here; others raise TypeError."""
     known = set(names.split())
@@ -53,6 +64,16 @@ def accepting(names):
         return call
 
     return decorate
+
+
+def bind(name, signature, args, options):
+    """Return the options of a class by the signature that they have. Raises TypeError."""
+    try:
+        bound = signature.bind(*args, **options)
+    except TypeError as problem:
+        raise TypeError(f"{name}.__init__() {problem}") from None
+    bound.apply_defaults()
+    return bound.arguments
 
 
 def stored(values, dtype):
@@ -111,14 +132,19 @@ class Array:
     _step = lambda self, found, word, parents, back, flops=0.0: found
     """Let a result be what the library makes of it; torch remembers how gradients go back."""
 
+    def _error(self, name, /, **values):
+        """Return an exception; shapes are written as the library does."""
+        values = {key: self._written(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        return error(f"{self.library}.{name}", dims=self.ndim, **values)
+
     def __len__(self):
         if not self._shape:
-            raise TypeError(self.no_length)
+            raise self._error("length")
         return self._shape[0]
 
     def __iter__(self):
         if not self._shape:
-            raise TypeError(f"iteration over a 0-d {self.word}")
+            raise self._error("iterate")
         return (self[at] for at in range(self._shape[0]))
 
     def _make(self, shape, dtype, buffer, strides=None, offset=0):
@@ -199,7 +225,7 @@ class Array:
         rest = -math.prod(wanted)
         shape = tuple((count // rest if rest > 0 else 0) if size == -1 else size for size in wanted)
         if math.prod(shape) != count:
-            raise self.errors["reshape"](count, wanted)
+            raise self._error("reshape", count=count, shape=wanted, wanted=math.prod(wanted))
         if self._whole():
             made = self._make(shape, self._dtype, self._buffer, None, self._offset)
         else:
@@ -207,7 +233,7 @@ class Array:
         return self._step(made, "View", (self,), lambda g: [g.reshape(self._shape)])
 
     def squeeze(self, axis=None):
-        axes = axes_of(self._shape, axis)
+        axes = axes_of(self, axis)
         return self.reshape([size for at, size in enumerate(self._shape) if size != 1 or at not in axes])
 
     def unsqueeze(self, dim):
@@ -217,10 +243,7 @@ class Array:
     # Indices.
 
     def __getitem__(self, key):
-        try:
-            shape, strides, offset, chosen = locate(self, key)
-        except IndexError as error:
-            raise self.errors["index"](self.ndim, *error.args) from None
+        shape, strides, offset, chosen = locate(self, key)
         if chosen is None:
             found = self._make(shape, self._dtype, self._buffer, strides, offset)
         elif self._known():
@@ -231,10 +254,7 @@ class Array:
 
     def __setitem__(self, key, value):
         value = value if isinstance(value, (bool, int, float)) else self._operand(value)
-        try:
-            shape, strides, offset, chosen = locate(self, key)
-        except IndexError as error:
-            raise self.errors["index"](self.ndim, *error.args) from None
+        shape, strides, offset, chosen = locate(self, key)
         buffer, known = self._buffer, not isinstance(value, Array) or value._known()
         if not known or not self._known() and buffer.data is None:
             mean, std = value._statistics() if isinstance(value, Array) else (float(value), 0.0)
@@ -246,8 +266,8 @@ class Array:
         at = places([offset], shape, strides) if chosen is None else list(map(self._places().__getitem__, chosen()))
         try:
             values = value._spread(shape) if isinstance(value, Array) else repeat(value, len(at))
-        except Mismatch as error:
-            raise self.errors["assign"](error.left, error.right) from None
+        except Mismatch:
+            raise self._error("assign", left=value._shape, right=shape) from None
         for place, item in zip(at, stored(values, self._dtype), strict=True):
             buffer.data[place] = item
 
@@ -282,7 +302,8 @@ class Array:
         try:
             shape = broadcast(*(each._shape if isinstance(each, Array) else () for each in (a, b)))
         except Mismatch as error:
-            raise self.errors["broadcast"](a, b, error) from None
+            left, right = a._shape, b._shape
+            raise self._error("broadcast", left=left, right=right, a=error.left, b=error.right, at=error.at) from None
         dtype, (function, slopes) = self._result(name, a, b), BINARY[name]
         rows = [each._spread(shape) if isinstance(each, Array) else repeat(each) for each in (a, b)] if (
             math.prod(shape) <= MAX_COMPUTED and all(each._known() for each in arrays)) else None  # fmt: skip
@@ -321,10 +342,7 @@ class Array:
 
     def _reduce(self, name, dim=None, keep=False):
         """Return a reduction; its gradients are the library's."""
-        try:
-            axes = axes_of(self._shape, dim)
-        except IndexError as error:
-            raise self.errors["axis"](*error.args, self.ndim) from None
+        axes = axes_of(self, dim)
         shape = tuple(1 if at in axes else size for at, size in enumerate(self._shape) if keep or at not in axes)
         dtype = self._dtype if is_float(self._dtype) or name in OWN else self.default
         dtype = "int64" if name in WHOLE or name in ("sum", "prod") and not is_float(dtype) else dtype
@@ -346,11 +364,18 @@ class Array:
         made = self._new(shape, dtype or self._dtype, [value for line in found for value in line])
         return made.permute(*(turned.index(at) for at in range(len(turned))))
 
+    def _ordered(self, axis, reverse=False):
+        """Return the numbers of the elements of every line as they are sorted."""
+        numbered = lambda line: sorted(range(len(line)), key=line.__getitem__, reverse=reverse)
+        return self._lines(axis, numbered, "int64")
+
     def _multiply(self, other):
-        """Return the matrix product of two arrays with two dimensions at least. Raises Mismatch."""
+        """Return the matrix product of two arrays with two dimensions at least."""
         (rows, inner), (below, columns) = self._shape[-2:], other._shape[-2:]
         if inner != below:
-            raise Mismatch(self._shape, other._shape, 0)
+            before = math.prod(self._shape[:-1])
+            sides = {"rows": before, "a": inner, "b": below, "columns": columns}
+            raise self._error("matmul", left=self._shape, right=other._shape, **sides)
         batch, dtype = broadcast(self._shape[:-2], other._shape[:-2]), self._promoted(self, other)
         shape = (*batch, rows, columns)
         if math.prod(shape) * inner <= MAX_PRODUCTS and self._known() and other._known():
@@ -417,28 +442,31 @@ def promote(left, right, wide=True):
     return "int16" if {high, low} == {"int8", "uint8"} else high
 
 
-def axes_of(shape, dim):
-    """Return dimensions as numbers from 0. Raises IndexError for one that there is not."""
-    dims, count = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim, max(len(shape), 1)
+def axes_of(x, dim):
+    """Return dimensions of an array as numbers from 0."""
+    dims, count = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim, max(x.ndim, 1)
     for each in dims:
         if not -count <= each < count:
-            raise IndexError(each)
-    return tuple(sorted(each % count for each in dims)) if shape else ()
+            raise x._error("axis", axis=each, low=-count, high=count - 1)
+    return tuple(sorted(each % count for each in dims)) if x._shape else ()
 
 
 def locate(x, key):
-    """Return shape, strides and offset of an index; and where it is no view, a function that tells its elements.
-
-    Raises IndexError, with (index, axis, size) or the number of indices.
-    """
+    """Return shape, strides and offset of an index; and where it is no view, a function that tells its elements."""
     key = list(key) if isinstance(key, tuple) else [key]
     key = [part._nested() if isinstance(part, Array) and not part._shape else part for part in key]
     key = [part for each in key for part in _without_masks(each)]
     used = sum(part is not None and part is not Ellipsis for part in key)
     if used > x.ndim:
-        raise IndexError(used)
+        raise x._error("indices", number=used)
     at = next((at for at, part in enumerate(key) if part is Ellipsis), len(key))
     key[at : at + 1] = [slice(None)] * (x.ndim - used)
+
+    def checked(number):
+        if not -size <= number < size:
+            raise x._error("index", number=number, axis=axis - 1, size=size)
+        return int(number) % size * step
+
     many = any(isinstance(part, (list, tuple, range, Array)) for part in key)
     steps, offset = (strides_of(x._shape), 0) if many else (x._strides, x._offset)
     shape, strides, picks, axis = [], [], [], 0
@@ -452,9 +480,9 @@ def locate(x, key):
             strides.append(step * stride)
         elif isinstance(part, (list, tuple, range, Array)):
             form, numbers = flattened(part)
-            picks.append((len(shape), form, [_checked(each, axis - 1, size) * step for each in numbers]))
+            picks.append((len(shape), form, list(map(checked, numbers))))
         else:
-            offset += _checked(operator.index(part), axis - 1, size) * step
+            offset += checked(operator.index(part))
     if not picks:
         return tuple(shape), tuple(strides), offset, None
     together = functools.reduce(broadcast, (form for _, form, _ in picks))
@@ -470,12 +498,6 @@ def locate(x, key):
         return places(at, shape[first:], strides[first:])
 
     return (*shape[:first], *together, *shape[first:]), None, 0, chosen
-
-
-def _checked(number, axis, size):
-    if not -size <= number < size:
-        raise IndexError(number, axis, size)
-    return int(number) % size
 
 
 def _without_masks(part):
@@ -510,7 +532,7 @@ def join(arrays, dim):
         if each._shape[:dim] + each._shape[dim + 1 :] != tuple(shape[:dim] + shape[dim + 1 :]):
             pairs = list(zip(first._shape, each._shape, strict=False))
             at = next((at for at, pair in enumerate(pairs) if at != dim and pair[0] != pair[1]), 0)
-            raise first.errors["join"](dim, at, *pairs[at], number)
+            raise first._error("join", dim=dim, at=at, left=pairs[at][0], right=pairs[at][1], number=number)
     shape[dim] = sum(each._shape[dim] for each in arrays)
     dtype = max((each._dtype for each in arrays), key=RANKS.get)
     if math.prod(shape) > MAX_COMPUTED or not all(each._known() for each in arrays):

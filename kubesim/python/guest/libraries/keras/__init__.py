@@ -1,6 +1,7 @@
-"""Keras 3 on TensorFlow: sequential models, their layers, training and its log lines (keras/src/utils/progbar.py)."""
+"""Keras 3 on TensorFlow: sequential models of torch's layers, training and its log lines (keras/src/utils/progbar.py)."""
 
 import functools
+import inspect
 import math
 import os
 import re
@@ -12,118 +13,88 @@ import _device
 import numpy as np
 import tensorflow as tf
 import torch
-from _arrays import accepting
+from _arrays import accepting, bind, error
 from machine import start
+from torch import nn
 from torch.nn import functional as F
 
 HOST_S, DOWNLOAD = 0.0014, 25e6
 """Seconds of the processor that a step of a small model costs, and bytes per second from the internet."""
-MNIST = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
+MNIST, MNIST_SIZE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz", 11490434
 ACTIVATIONS = {None: tf.identity, "linear": tf.identity, **vars(tf.nn)}
+IGNORED = {"kernel_initializer", "bias_initializer", "kernel_regularizer", "dtype"}
+"""Options of layers that change nothing here."""
 counts = {}
-_activation = lambda kind: kind if callable(kind) else ACTIVATIONS[kind]
 _pair = lambda value: (value, value) if isinstance(value, int) else tuple(value)
-
-# Layers.
 
 
 class Layer:
-    built = False
+    """A layer, which makes torch's when it first sees an input."""
 
-    def __init__(self, name=None, input_shape=None, **options):
-        word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(self).__name__).lower()
+    inner = None
+
+    def __init__(self, *args, name=None, input_shape=None, **options):
+        kind = type(self).__name__
+        signature, self.make, self.compute, self.shape = LAYERS[kind]
+        word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
         count = counts[word] = counts.get(word, -1) + 1
-        self.name, self.given, self.weights = name or (f"{word}_{count}" if count else word), input_shape, []
-        self.__dict__.update(options)
+        self.name, self.given = name or (f"{word}_{count}" if count else word), input_shape
+        options = {key: value for key, value in options.items() if key not in IGNORED}
+        self.__dict__.update(bind(kind, inspect.signature(signature), args, options))
+        if "activation" in self.__dict__:
+            self.activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
 
     def __call__(self, x, training=False):
         x = tf.cast(x, "float32")
-        self.build_once(x._shape)
-        return self.call(x, training)
+        self.build(x._shape)
+        return self.compute(self, x, training)
 
-    def build_once(self, shape):
-        if not self.built:
-            self.build(shape)
-            self.built = True
+    output_shape = lambda self, shape: self.shape(self, shape)
+    parameters = lambda self: [*self.inner.parameters()] if self.inner else []
+    count_params = lambda self: sum(each.numel() for each in self.parameters())
+    get_weights = lambda self: [each.detach().cpu().numpy() for each in self.parameters()]
 
-    build, output_shape = lambda self, shape: None, lambda self, shape: shape
-
-
-def _weighted(self, shape, count):
-    """Make the kernel and the bias of a layer."""
-    kernel = tf.random.normal(shape, 0.0, math.sqrt(2 / (math.prod(shape[:-1]) + count)))
-    self.weights = [
-        tf.Variable(kernel, name=f"{self.name}/kernel"),
-        tf.Variable(tf.zeros(count), name=f"{self.name}/bias"),
-    ]
-    self.kernel, self.bias = self.weights
+    def build(self, shape):
+        if self.make and not self.inner:
+            self.inner = self.make(self, shape).to(tf.config.place()[1])
 
 
-class Dense(Layer):
-    @accepting("kernel_initializer bias_initializer kernel_regularizer dtype")
-    def __init__(self, units, activation=None, name=None, input_shape=None):
-        super().__init__(name, input_shape, units=units, activation=_activation(activation))
-
-    build = lambda self, shape: _weighted(self, (shape[-1], self.units), self.units)
-    output_shape = lambda self, shape: (*shape[:-1], self.units)
-
-    def call(self, x, training):
-        if x._shape[-1] != self.kernel._shape[0]:
-            text = f'Input 0 of layer "{self.name}" is incompatible with the layer: expected axis -1 of input shape to have '
-            raise ValueError(f"{text}value {self.kernel._shape[0]}, but received input with shape {x._shape}")
-        return self.activation(tf.matmul(x, self.kernel) + self.bias)
+def _dense(layer, x, training):
+    if x._shape[-1] != layer.inner.in_features:
+        raise error("keras.input", name=layer.name, wanted=layer.inner.in_features, shape=x._shape)
+    return layer.activation(layer.inner(x))
 
 
-class Conv2D(Layer):
-    @accepting("kernel_initializer bias_initializer kernel_regularizer dtype")
-    def __init__(
-        self, filters, kernel_size, strides=1, padding="valid", activation=None, name=None, input_shape=None
-    ):
-        super().__init__(name, input_shape, units=filters, size=_pair(kernel_size), step=_pair(strides))
-        self.padding, self.activation = padding, _activation(activation)
-
-    build = lambda self, shape: _weighted(self, (*self.size, shape[-1], self.units), self.units)
-
-    def output_shape(self, shape):
-        inside = (1, 1) if self.padding == "same" else self.size
-        sides = [
-            -(-(side - size + 1) // step) for side, size, step in zip(shape[1:3], inside, self.step, strict=True)
-        ]
-        return (shape[0], *sides, self.units)
-
-    def call(self, x, training):
-        shape = self.output_shape(x._shape)
-        flops = 2.0 * math.prod(shape) * math.prod(self.kernel._shape[:-1])
-        return self.activation(F.estimate("Convolution", (x, *self.weights), shape, flops))
+def _convolved(layer, shape):
+    inside = (1, 1) if layer.padding == "same" else _pair(layer.kernel_size)
+    sides = zip(shape[1:3], inside, _pair(layer.strides), strict=True)
+    return (shape[0], *(-(-(side - size + 1) // step) for side, size, step in sides), layer.filters)
 
 
-class MaxPooling2D(Layer):
-    @accepting("dtype")
-    def __init__(self, pool_size=2, name=None, input_shape=None):
-        super().__init__(name, input_shape, size=_pair(pool_size))
-
-    output_shape = lambda self, shape: (shape[0], shape[1] // self.size[0], shape[2] // self.size[1], shape[3])
-
-    def call(self, x, training):
-        mean, std = x._statistics()
-        return F.estimate("MaxPool", (x,), self.output_shape(x._shape), 0, mean + std / 2, std)
+def _convolve(layer, x, training):
+    shape = layer.output_shape(x._shape)
+    flops = 2.0 * math.prod(shape) * layer.inner.weight[0].numel()
+    return layer.activation(F.estimate("Convolution", (x, *layer.parameters()), shape, flops))
 
 
-class Flatten(Layer):
-    output_shape = lambda self, shape: (shape[0], math.prod(shape[1:]))
-    call = lambda self, x, training: tf.reshape(x, self.output_shape(x._shape))
+def _pool(layer, x, training):
+    mean, std = x._statistics()
+    return F.estimate("MaxPool", (x,), layer.output_shape(x._shape), 0, mean + std / 2, std)
 
 
-class Dropout(Layer):
-    def __init__(self, rate, name=None, seed=None):
-        super().__init__(name, rate=rate)
-
-    call = lambda self, x, training: F.dropout(x, self.rate, training)
-
-
-class Activation(Layer):
-    def __init__(self, activation, name=None):
-        super().__init__(name, call=lambda x, training: _activation(activation)(x))
+_same = lambda layer, shape: shape
+LAYERS = {
+    "Dense": (lambda units, activation=None: None, lambda layer, shape: nn.Linear(shape[-1], layer.units), _dense,
+              lambda layer, shape: (*shape[:-1], layer.units)),
+    "Conv2D": (lambda filters, kernel_size, strides=1, padding="valid", activation=None: None,
+               lambda layer, shape: nn.Conv2d(shape[-1], layer.filters, layer.kernel_size), _convolve, _convolved),
+    "MaxPooling2D": (lambda pool_size=2: None, None, _pool, lambda layer, shape: (
+        shape[0], *(side // size for side, size in zip(shape[1:3], _pair(layer.pool_size), strict=True)), shape[3])),
+    "Flatten": (lambda: None, None, lambda layer, x, training: tf.reshape(x, layer.output_shape(x._shape)),
+                lambda layer, shape: (shape[0], math.prod(shape[1:]))),
+    "Dropout": (lambda rate, seed=None: None, None, lambda layer, x, training: F.dropout(x, layer.rate, training), _same),
+}  # fmt: skip
+"""The options of layers, torch's layer, what they compute, and the shape of the result."""
 
 
 def Input(shape, batch_size=None, dtype=None, name=None):
@@ -137,12 +108,16 @@ def _categories(y, p, logits):
     return F.nll_loss(p.log_softmax() if logits else tf.maximum(p, 1e-7).log(), y)
 
 
+def _either(y, p, logits):
+    return (F.binary_cross_entropy_with_logits if logits else F.binary_cross_entropy)(p, _floats(y, p))
+
+
+_floats = lambda y, p: tf.reshape(tf.cast(y, "float32"), p._shape)
 LOSSES = {
-    "sparse_categorical_crossentropy": lambda y, p, logits: _categories(tf.cast(tf.reshape(y, p._shape[:1]), "int64"), p, logits),
-    "categorical_crossentropy": lambda y, p, logits: _categories(tf.cast(y, "float32"), p, logits),
-    "binary_crossentropy": lambda y, p, logits: (F.binary_cross_entropy_with_logits if logits else F.binary_cross_entropy)(
-        p, tf.reshape(tf.cast(y, "float32"), p._shape)),
-    "mean_squared_error": lambda y, p, logits: F.mse_loss(p, tf.reshape(tf.cast(y, "float32"), p._shape)),
+    "sparse_categorical_crossentropy": lambda y, p, logits: _categories(
+        tf.cast(tf.reshape(y, p._shape[:1]), "int64"), p, logits),
+    "categorical_crossentropy": lambda y, p, logits: _categories(_floats(y, p), p, logits),
+    "binary_crossentropy": _either, "mean_squared_error": lambda y, p, logits: F.mse_loss(p, _floats(y, p)),
 }  # fmt: skip
 
 
@@ -154,77 +129,61 @@ class Loss:
     __call__ = lambda self, y, p: self.function(tf.convert_to_tensor(y), tf.convert_to_tensor(p), self.logits)
 
 
-class SGD:
-    """An optimizer that is torch's of the same name, made when it first sees the variables."""
-
-    inner, made = torch.optim.SGD, None
-
-    def __init__(self, learning_rate=0.01, momentum=0.0, nesterov=False):
-        self.learning_rate, self.options = learning_rate, {"momentum": momentum, "nesterov": nesterov}
-
-    def apply_gradients(self, pairs):
-        pairs = [(g, variable) for g, variable in pairs if g is not None]
-        self.made = self.made or self.inner(
-            [variable for _, variable in pairs], lr=self.learning_rate, **self.options
-        )
-        self.made.param_groups[0]["lr"] = self.learning_rate
-        for variable, g in ((variable, g) for g, variable in pairs):
-            variable.grad = g
-        self.made.step()
-        self.made.zero_grad()
+OPTIMIZERS = {
+    "SGD": (lambda learning_rate=0.01, momentum=0.0, nesterov=False: None, dict),
+    "Adam": (lambda learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7: None, lambda beta_1, beta_2, epsilon: {
+        "betas": (beta_1, beta_2), "eps": epsilon}),
+    "RMSprop": (lambda learning_rate=0.001, rho=0.9, epsilon=1e-7: None, lambda rho, epsilon: {"alpha": rho, "eps": epsilon}),
+}  # fmt: skip
+"""The options of optimizers, and what torch calls them."""
 
 
-class Adam(SGD):
-    inner = torch.optim.Adam
+class Optimizer:
+    """An optimizer that is torch's of the same name, made when it first sees the parameters."""
 
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
-        self.learning_rate, self.options = learning_rate, {"betas": (beta_1, beta_2), "eps": epsilon}
+    inner = None
+
+    def __init__(self, *args, **more):
+        kind = type(self).__name__
+        signature, renamed = OPTIMIZERS[kind]
+        options = bind(kind, inspect.signature(signature), args, more)
+        self.learning_rate, self.options = options.pop("learning_rate"), renamed(**options)
+
+    def step(self, parameters):
+        made = self.inner = self.inner or getattr(torch.optim, type(self).__name__)(parameters, **self.options)
+        made.param_groups[0]["lr"] = self.learning_rate
+        made.step()
+        made.zero_grad()
 
 
-class RMSprop(Adam):
-    inner = torch.optim.RMSprop
-
-    def __init__(self, learning_rate=0.001, rho=0.9, epsilon=1e-7):
-        self.learning_rate, self.options = learning_rate, {"alpha": rho, "eps": epsilon}
-
-
-OPTIMIZERS = (SGD, Adam, RMSprop)
+KINDS = {name: type(name, (Optimizer,), {}) for name in OPTIMIZERS}
 
 # Training.
 
 
 class Progress:
-    """Keras' progress bar; ``verbose`` as fit has it."""
+    """A line of Keras' progress bar, when a pass is done; ``verbose`` as fit has it."""
 
     def __init__(self, target, verbose):
-        self.target, self.verbose = target, 1 if verbose == "auto" else verbose
-        self.began, self.shown, self.text = time.time(), 0.0, ""
+        self.target, self.verbose, self.began = target, verbose, time.time()
 
-    def update(self, step, values, final=False):
-        now = time.time()
-        if self.verbose == 0 or not final and (self.verbose == 2 or now - self.shown < 0.05):
-            return
-        self.shown, each = now, (now - self.began) / step
+    def finish(self, values):
+        took = time.time() - self.began
+        each = took / self.target
         unit = f"{each:.0f}s" if each >= 1 else f"{each * 1e3:.0f}ms" if each >= 1e-3 else f"{each * 1e6:.0f}us"
         told = "".join(f" - {key}: {value:.4{'f' if value > 1e-3 else 'e'}}" for key, value in values.items())
-        count, told = f"{step:{len(str(self.target))}d}/{self.target}", f"{unit}/step{told}"
+        count, told = f"{self.target}/{self.target}", f"{unit}/step{told}"
         if self.verbose == 2:
-            print(f"{count} - {now - self.began:.0f}s - {told}", flush=True)
-            return
-        left, done = int(each * (self.target - step)), 20 * step // self.target
-        took = f"{now - self.began:.0f}s" if final else f"{left // 60}:{left % 60:02d}" if left > 60 else f"{left}s"
-        bar = f"\x1b[32m{'━' * done}\x1b[0m" * bool(done) + f"\x1b[37m{'━' * (20 - done)}\x1b[0m"
-        back, self.text = "\b" * len(self.text), f"{count} {'━' * 20} {took} {told}"
-        padding = " " * (len(back) - len(self.text))
-        line = f"\x1b[1m{count}\x1b[0m {bar} \x1b[1m{took}\x1b[0m {told}{padding}"
-        print(f"{back}\r{line}", end="\n" * final, flush=True)
+            print(f"{count} - {took:.0f}s - {told}", flush=True)
+        elif self.verbose:
+            print(f"\x1b[1m{count}\x1b[0m \x1b[32m{'━' * 20}\x1b[0m \x1b[1m{took:.0f}s\x1b[0m {told}", flush=True)
 
 
 class Sequential:
     loss = None
 
     def __init__(self, layers=(), name="sequential"):
-        self.layers, self.name, self.steps, self.costs, self.shape = [], name, 0, {}, None
+        self.layers, self.name, self.costs, self.shape = [], name, {}, None
         for each in layers:
             self.add(each)
 
@@ -236,13 +195,12 @@ class Sequential:
     def __call__(self, x, training=False):
         return functools.reduce(lambda x, layer: layer(x, training), self.layers, x)
 
-    weights = trainable_variables = trainable_weights = property(
-        lambda self: [w for each in self.layers for w in each.weights]
-    )
+    count_params = lambda self: sum(each.count_params() for each in self.layers)
+    get_weights = lambda self: [each for layer in self.layers for each in layer.get_weights()]
 
     @accepting("run_eagerly jit_compile steps_per_execution")
     def compile(self, optimizer="rmsprop", loss=None, metrics=()):
-        kinds = {each.__name__.lower(): each for each in OPTIMIZERS}
+        kinds = {name.lower(): kind for name, kind in KINDS.items()}
         self.optimizer = kinds[optimizer.lower()]() if isinstance(optimizer, str) else optimizer
         self.loss, self.metrics = Loss(loss) if isinstance(loss, str) else loss, metrics
 
@@ -256,12 +214,12 @@ class Sequential:
             F.course.advance(training)
             return F.course.loss(math.log(self.classes), "classes"), F.course.accuracy(self.classes)
         flops, moved = session.flops, session.moved
-        with tf.GradientTape() as tape:
+        with torch._tensor.set_grad(training):
             out = self(x, training)
             loss = self.loss(y, out)
         if training:
-            variables = self.trainable_variables
-            self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+            loss.backward()
+            self.optimizer.step([each for layer in self.layers for each in layer.parameters()])
         self.classes = max(out._shape[-1], 2)
         if not out._known():
             costs.append((session.flops - flops, session.moved - moved))
@@ -271,18 +229,15 @@ class Sequential:
         same = tf.equal(*(tf.reshape(tf.cast(each, "int64"), (-1,)) for each in (shown, wanted)))
         return float(loss), float(tf.reduce_mean(tf.cast(same, "float32")))
 
-    def _pass(self, x, y, batch_size, training, verbose):
-        """Go through a data set once; returns the log and the progress that it has shown."""
-        batches = x if y is None else _batches(x, y, batch_size)
-        progress, loss, right, samples = Progress(len(batches), verbose), 0, 0, 0
-        for step, (part, wanted) in enumerate(batches, 1):
+    def _pass(self, x, y, batch_size, training):
+        """Go through a data set once; returns what is logged of it."""
+        loss = right = samples = 0
+        for part, wanted in _batches(x, y, batch_size):
             found, count = self._step(tf.convert_to_tensor(part), tf.convert_to_tensor(wanted), training), len(part)
             loss, right, samples = loss + found[0] * count, right + found[1] * count, samples + count
-            logs = ({"accuracy": right / samples} if self.metrics else {}) | {"loss": loss / samples}
-            progress.update(step, logs)
-        return logs, progress
+        return ({"accuracy": right / samples} if self.metrics else {}) | {"loss": loss / samples}
 
-    @accepting("shuffle class_weight sample_weight workers")
+    @accepting("shuffle class_weight sample_weight")
     def fit(
         self,
         x,
@@ -295,7 +250,7 @@ class Sequential:
         validation_data=None,
     ):
         if self.loss is None:
-            raise ValueError("You must call `compile()` before calling `fit()`.")
+            raise error("keras.compile")
         if validation_split:
             cut = int(len(x) * (1 - validation_split))
             x, y, validation_data = x[:cut], y[:cut], (x[cut:], y[cut:])
@@ -303,11 +258,12 @@ class Sequential:
         for epoch in range(epochs):
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
-            logs, progress = self._pass(x, y, batch_size, True, verbose)
+            progress = Progress(len(_batches(x, y, batch_size)), verbose)
+            logs = self._pass(x, y, batch_size, True)
             if validation_data:
-                found, _ = self._pass(*validation_data, batch_size, False, 0)
+                found = self._pass(*validation_data, batch_size, False)
                 logs |= {f"val_{key}": value for key, value in found.items()}
-            progress.update(progress.target, logs, final=True)
+            progress.finish(logs)
             for key, value in logs.items():
                 history.setdefault(key, []).append(value)
             for each in callbacks or ():
@@ -315,26 +271,25 @@ class Sequential:
         return types.SimpleNamespace(history=history, epoch=[*range(epochs)])
 
     def evaluate(self, x, y=None, batch_size=None, verbose="auto"):
-        logs, progress = self._pass(x, y, batch_size, False, verbose)
-        progress.update(progress.target, logs, final=True)
+        progress = Progress(len(_batches(x, y, batch_size)), verbose)
+        logs = self._pass(x, y, batch_size, False)
+        progress.finish(logs)
         return [logs["loss"], logs["accuracy"]] if self.metrics else logs["loss"]
 
     def predict(self, x, batch_size=None, verbose="auto"):
-        batches = _batches(x, x, batch_size)
-        progress, found = Progress(len(batches), verbose), [self(part).numpy() for part, _ in batches]
-        progress.update(len(batches), {}, final=True)
+        progress = Progress(len(_batches(x, x, batch_size)), verbose)
+        with torch.no_grad():
+            found = [self(part).numpy() for part, _ in _batches(x, x, batch_size)]
+        progress.finish({})
         return np.concatenate(found)
-
-    def count_params(self):
-        return sum(math.prod(w._shape) for w in self.weights)
 
     def summary(self):
         """Print the table of keras/src/utils/summary_utils.py."""
         shape, rows = self.shape, []
         for each in self.layers:
-            each.build_once(shape)
-            shape, count = each.output_shape(shape), sum(math.prod(w._shape) for w in each.weights)
-            rows.append((f"{each.name} ({type(each).__name__})", str(shape), f"{count:,}"))
+            each.build(shape)
+            shape = each.output_shape(shape)
+            rows.append((f"{each.name} ({type(each).__name__})", str(shape), f"{each.count_params():,}"))
         line = lambda left, middle, right, fill: left + middle.join(fill * (n + 2) for n in (31, 22, 13)) + right
         row = lambda bar, cells: "{0} {1:<31.31} {0} {2:<22} {0} {3:>13} {0}".format(bar, *cells)
         head = row("┃", ("Layer (type)", "Output Shape", "Param #"))
@@ -347,18 +302,20 @@ class Sequential:
 
 
 def _batches(x, y, size):
+    if y is None:  # it is in batches already
+        return x
     x, y, size = np.asarray(x), np.asarray(y), size or 32
     return [(x[at : at + size], y[at : at + size]) for at in range(0, len(x), size)]
 
 
 def load_data(path="mnist.npz"):
     """Return random digits of MNIST's size, downloaded when they are first asked for (keras/src/utils/file_utils.py)."""
-    file, size = os.path.expanduser(f"~/.keras/datasets/{path}"), 11490434
+    file = os.path.expanduser(f"~/.keras/datasets/{path}")
     if not os.path.exists(file):
         print(f"Downloading data from {MNIST}", flush=True)
-        progress = Progress(size, 1)
-        _device.session.spend(size / DOWNLOAD, 0.2)
-        progress.update(size, {}, final=True)
+        progress = Progress(MNIST_SIZE, 1)
+        _device.session.spend(MNIST_SIZE / DOWNLOAD, 0.2)
+        progress.finish({})
         os.makedirs(os.path.dirname(file), exist_ok=True)
         with open(file, "wb") as made:
             made.write(bytes(4096))
@@ -367,11 +324,10 @@ def load_data(path="mnist.npz"):
     return make(60000), make(10000)
 
 
-LAYERS = (Layer, Dense, Conv2D, MaxPooling2D, Flatten, Dropout, Activation)
 sections = {
-    "layers": {"Input": Input, **{each.__name__: each for each in LAYERS}},
+    "layers": {"Input": Input, **{name: type(name, (Layer,), {}) for name in LAYERS}},
     "models": {"Sequential": Sequential},
-    "optimizers": {each.__name__: each for each in OPTIMIZERS},
+    "optimizers": KINDS,
     "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES},
     "callbacks": {"Callback": type("Callback", (), {"on_epoch_end": lambda self, epoch, logs=None: None})},
     "datasets": {"mnist": types.SimpleNamespace(load_data=load_data)},

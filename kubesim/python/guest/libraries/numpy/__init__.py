@@ -9,7 +9,7 @@ from itertools import accumulate
 import _arrays
 import _device
 import _format
-from _arrays import Array, Mismatch, Source, is_float, sizes
+from _arrays import Array, Mismatch, Source, dtype_name, error, is_float, sizes
 from machine import start
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
@@ -22,58 +22,35 @@ BINARY = {
     "logical_or": "logical_or",
 }  # fmt: skip
 REDUCTIONS = "sum prod mean max min argmax argmin all any median".split()
-METHODS = "var std clip cumsum nonzero argsort dot round".split()
+METHODS = "var std clip cumsum argsort dot round".split()
 """Functions that are methods of an array as well."""
 FORWARDED = "reshape transpose ravel squeeze copy".split()
-shown = lambda shape: str(shape).replace(" ", "")
-AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
-
-
-def _not_broadcast(a, b, error):
-    left, right = (shown(each._shape) for each in (a, b))
-    return ValueError(f"operands could not be broadcast together with shapes {left} {right} ")
-
-
-def _not_joined(dim, at, left, right, number):
-    text = "all the input array dimensions except for the concatenation axis must match exactly, but along dimension "
-    return ValueError(
-        f"{text}{at}, the array at index 0 has size {left} and the array at index {number} has size {right}"
-    )
-
-
-def _no_index(dims, number, axis=None, size=None):
-    if axis is None:
-        return IndexError(f"too many indices for array: array is {dims}-dimensional, but {number} were indexed")
-    return IndexError(f"index {number} is out of bounds for axis {axis} with size {size}")
+AxisError = _arrays.EXCEPTIONS["AxisError"] = type(
+    "AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"}
+)
 
 
 class ndarray(Array):
     """An array of NumPy's."""
 
     __slots__ = ()
-    word, no_length = "array", "len() of unsized object"
-    errors = {
-        "broadcast": _not_broadcast, "join": _not_joined, "index": _no_index,
-        "assign": lambda left, right: ValueError(f"could not broadcast input array from shape {shown(left)} into shape {shown(right)}"),
-        "reshape": lambda count, shape: ValueError(f"cannot reshape array of size {count} into shape {shown(shape)}"),
-        "axis": lambda axis, dims: AxisError(f"axis {axis} is out of bounds for array of dimension {dims}"),
-    }  # fmt: skip
+    library = "numpy"
     shape, dtype = property(lambda self: self._shape), property(lambda self: dtype(self._dtype))
     size, T = property(lambda self: self._count()), property(lambda self: self.transpose())
     __str__, __repr__ = lambda self: _format.numpy_text(self), lambda self: _format.numpy_repr(self)
     __matmul__, __rmatmul__ = lambda self, other: matmul(self, other), lambda self, other: matmul(other, self)
     __reduce__ = lambda self: (_loaded, (self._shape, self._dtype, self._saved()))
-    tolist, copy, flatten = (
-        lambda self: self._nested(),
-        lambda self: self._copy(),
-        lambda self: self.reshape(-1)._copy(),
-    )
-    astype = lambda self, dtype, copy=True: self._copy(_arrays.dtype_name(dtype))
+    tolist, copy = lambda self: self._nested(), lambda self: self._copy()
+    astype = lambda self, dtype, copy=True: self._copy(dtype_name(dtype))
     fill, ravel = lambda self, value: self.__setitem__(..., value), lambda self: self.reshape(-1)
-    sort = lambda self, axis=-1: self.__setitem__(..., sort(self, axis))
-    tobytes = lambda self: _arrays.stored(self._flat(), self._dtype).tobytes()
+    flatten, sort = (
+        lambda self: self.reshape(-1)._copy(),
+        lambda self, axis=-1: self.__setitem__(..., sort(self, axis)),
+    )
+    transpose = lambda self, *axes: self.permute(*(axes or [*builtins.range(self.ndim)][::-1]))
     _promoted = lambda self, a, b: _arrays.promote(a._dtype, b._dtype)
     _operand = lambda self, other: asarray(other) if isinstance(other, (Array, list, tuple)) else NotImplemented
+    _written = staticmethod(lambda shape: str(shape).replace(" ", ""))
 
     def _place(self, source):
         if self._buffer.claim is None and self._buffer.size > _device.MIB >> 3:
@@ -87,25 +64,20 @@ class ndarray(Array):
 
     def __bool__(self):
         if self.size != 1:
-            what = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
-            raise ValueError(what)
+            raise self._error("truth")
         return bool(self.item())
 
     def item(self, *at):
         found = asarray(self[at] if at else self)
         if found.size != 1:
-            raise ValueError("can only convert an array of size 1 to a Python scalar")
+            raise self._error("item")
         return found._python()[0]
-
-    def transpose(self, *axes):
-        return self.permute(*(axes or [*builtins.range(self.ndim)][::-1]))
 
     def _in_place(self, name, other):
         found = self._binary(name, other)
         if is_float(found.dtype.name) and not is_float(self._dtype):
             word = next(key for key, its in BINARY.items() if its == name)
-            what = f"Cannot cast ufunc '{word}' output from {found.dtype!r} to {self.dtype!r} with casting rule 'same_kind'"
-            raise TypeError(what)
+            raise self._error("cast", word=word, found=found.dtype.name, own=self._dtype)
         self[...] = found
         return self
 
@@ -114,17 +86,12 @@ class dtype:
     """The type of an array's elements."""
 
     def __init__(self, kind):
-        self.name = self._name = _arrays.dtype_name(kind)
+        self.name = self._name = dtype_name(kind)
         self.itemsize, self.type, self.kind = _arrays.SIZES[self.name], SCALARS[self.name], self.name[0]
 
     __hash__, __str__ = lambda self: hash(self.name), lambda self: self.name
     __repr__ = lambda self: f"dtype('{self.name}')"
-
-    def __eq__(self, other):
-        try:
-            return self.name == _arrays.dtype_name(other)
-        except TypeError:
-            return False
+    __eq__ = lambda self, other: self.name == dtype_name(other)
 
 
 class generic:
@@ -133,16 +100,14 @@ class generic:
     shape, ndim, size = (), 0, 1
     dtype = property(lambda self: dtype(self._name))
     item = tolist = lambda self: self.python(self)
-    astype = lambda self, kind: SCALARS[_arrays.dtype_name(kind)](self)
+    astype = lambda self, kind: SCALARS[dtype_name(kind)](self)
     max = min = sum = mean = lambda self: self
     __str__ = lambda self: _format.shortest(self, self._name) if self.python is float else repr(self.python(self))
     __repr__ = lambda self: f"np.{type(self).__name__}({self})" if _version()[0] > "1" else str(self)
     __reduce__ = lambda self: (type(self), (self.python(self),))
 
 
-floating, integer = (
-    type(name, (generic, kind), {"python": kind}) for name, kind in (("floating", float), ("integer", int))
-)
+floating, integer = (type(kind.__name__, (generic, kind), {"python": kind}) for kind in (float, int))
 SCALARS = {
     name: type(name, (floating if is_float(name) else integer,), {"_name": name, "__module__": "numpy"})
     for name in _arrays.CODES
@@ -156,12 +121,9 @@ _loaded = lambda *saved: _first._load(*saved)
 
 def _reduce(name, a, axis=None, keepdims=False):
     a = asarray(a)
-    try:
-        return a._step(a._reduce(name, axis, keepdims), name, (), None)
-    except ValueError as error:
-        if isinstance(error, AxisError):
-            raise
-        raise ValueError(f"zero-size array to reduction operation {name}imum which has no identity") from None
+    if not a.size and name in ("max", "min"):
+        raise ValueError(f"zero-size array to reduction operation {name}imum which has no identity")
+    return a._step(a._reduce(name, axis, keepdims), name, (), None)
 
 
 def _generate():
@@ -183,27 +145,21 @@ def _generate():
 
 globals().update(_generate())
 
-# Making arrays.
-
 
 def array(data, dtype=None, copy=True):
-    kind = _arrays.dtype_name(dtype)
-    data = data.__array__() if hasattr(data, "__array__") else data
+    kind, data = dtype_name(dtype), data.__array__() if hasattr(data, "__array__") else data
     if isinstance(data, Array):
         return (
-            _first._load(data._shape, kind or data._dtype, data._saved())
-            if data.kind is not ndarray
-            else data._copy(kind)
+            data._copy(kind)
+            if data.kind is ndarray
+            else _first._load(data._shape, kind or data._dtype, data._saved())
         )
     if hasattr(data, "__iter__") and not isinstance(data, (list, tuple, builtins.range, str)):
         data = list(data)
     try:
         shape, values = _arrays.flattened(data)
     except Mismatch:
-        raise ValueError(
-            "setting an array element with a sequence. The requested array has an inhomogeneous shape after 1 dimensions. "
-            f"The detected shape was ({len(data)},) + inhomogeneous part."
-        ) from None
+        raise error("numpy.array", count=len(data)) from None
     values = [each.item() if isinstance(each, Array) else each for each in values]
     names = {getattr(value, "_name", None) for value in values}
     kind = kind or (names.pop() if len(names) == 1 else None) or _arrays.dtype_of(values, "float64")
@@ -217,12 +173,12 @@ def asarray(data, dtype=None):
 
 
 def full(shape, fill_value, dtype=None):
-    return _first._guess(sizes((shape,)), _arrays.dtype_name(dtype) or array(fill_value)._dtype, fill_value)
+    return _first._guess(sizes((shape,)), dtype_name(dtype) or array(fill_value)._dtype, fill_value)
 
 
 def arange(first, last=None, step=1, dtype=None):
     first, last = (0, first) if last is None else (first, last)
-    kind = _arrays.dtype_name(dtype) or _arrays.dtype_of([first, last, step], "float64")
+    kind = dtype_name(dtype) or _arrays.dtype_of([first, last, step], "float64")
     return _line(builtins.max(math.ceil((last - first) / step), 0), first, step, kind)
 
 
@@ -238,22 +194,6 @@ def eye(n, dtype=float):
     return made
 
 
-linspace = lambda first, last, num=50: _line(num, first, (last - first) / builtins.max(num - 1, 1))
-zeros = empty = lambda shape, dtype=float: full(shape, 0, dtype)
-ones = lambda shape, dtype=float: full(shape, 1, dtype)
-zeros_like, ones_like = (
-    lambda a, dtype=None, value=value: full(shape(a), value, dtype or asarray(a).dtype) for value in (0, 1)
-)
-
-# Shapes, products and order.
-
-shape, ndim, size = (lambda a, name=name: getattr(asarray(a), name) for name in ("shape", "ndim", "size"))
-vstack = lambda arrays: concatenate([each if each.ndim > 1 else each.reshape(1, -1) for each in map(asarray, arrays)])
-hstack = lambda arrays: concatenate(arrays, axis=builtins.min(asarray(arrays[0]).ndim - 1, 1))
-expand_dims = lambda a, axis: asarray(a).unsqueeze(axis)
-concatenate = lambda arrays, axis=0: _arrays.join([asarray(each) for each in arrays], axis)
-
-
 def stack(arrays, axis=0):
     if len({shape(each) for each in arrays}) != 1:
         raise ValueError("all input arrays must have the same shape")
@@ -264,28 +204,22 @@ def dot(a, b):
     a, b = asarray(a), asarray(b)
     inner = -2 if b.ndim > 1 else -1
     if a._shape and b._shape and a._shape[-1] != b._shape[inner]:
-        left, right = f"{a._shape[-1]} (dim {a.ndim - 1})", f"{b._shape[inner]} (dim {b.ndim + inner})"
-        raise ValueError(f"shapes {shown(a._shape)} and {shown(b._shape)} not aligned: {left} != {right}")
+        sides = {"a": a._shape[-1], "b": b._shape[inner], "dim_a": a.ndim - 1, "dim_b": b.ndim + inner}
+        raise a._error("dot", left=a._shape, right=b._shape, **sides)
     return matmul(a, b) if a._shape and b._shape else a * b
 
 
 def matmul(a, b):
     a, b = asarray(a), asarray(b)
     left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
-    try:
-        found = left._multiply(right)
-    except Mismatch:
-        text = "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n?,k),(k,m?)->(n?,m?) "
-        raise ValueError(f"{text}(size {right._shape[-2]} is different from {a._shape[-1]})") from None
+    found = left._multiply(right)
     if found._buffer.data is None:
         _device.session.work(None, 2 * found.size * a._shape[-1] * (found.itemsize / 4), a.nbytes + b.nbytes)
     gone = [at for at, each in ((-2, a), (-1, b)) if each.ndim == 1]
     return found.squeeze(gone) if gone else found
 
 
-def where(condition, x=None, y=None):
-    if x is None:
-        return nonzero(condition)
+def where(condition, x, y):
     kinds = (asarray(other).dtype if isinstance(each, int) else None for each, other in ((x, y), (y, x)))
     return _arrays.choose(asarray(condition), *map(asarray, (x, y), kinds))
 
@@ -318,44 +252,41 @@ def percentile(a, q, axis=None):
     return found if ndim(q) else found.squeeze(axis or 0)
 
 
-def unique(a, return_counts=False):
-    values = sorted(asarray(a)._flat())
-    found = array(sorted(set(values)), asarray(a).dtype)
-    return (found, array([values.count(value) for value in found._flat()])) if return_counts else found
-
-
-nonzero = lambda a: tuple(array(each, dtype=int) for each in _arrays.chosen_places(*_arrays.flattened(asarray(a))))
-sort = lambda a, axis=-1: asarray(a)._lines(axis, sorted)
-argsort = lambda a, axis=-1: asarray(a)._lines(
-    axis, lambda line: sorted(builtins.range(len(line)), key=line.__getitem__), "int64"
-)
+shape, ndim, size = (lambda a, name=name: getattr(asarray(a), name) for name in ("shape", "ndim", "size"))
+linspace = lambda first, last, num=50: _line(num, first, (last - first) / builtins.max(num - 1, 1))
+zeros = empty = lambda shape, dtype=float: full(shape, 0, dtype)
+ones = lambda shape, dtype=float: full(shape, 1, dtype)
+zeros_like = lambda a, dtype=None: full(shape(a), 0, dtype or asarray(a).dtype)
+ones_like = lambda a, dtype=None: full(shape(a), 1, dtype or asarray(a).dtype)
+vstack = lambda arrays: concatenate([each if each.ndim > 1 else each.reshape(1, -1) for each in map(asarray, arrays)])
+hstack = lambda arrays: concatenate(arrays, axis=builtins.min(asarray(arrays[0]).ndim - 1, 1))
+expand_dims = lambda a, axis: asarray(a).unsqueeze(axis)
+concatenate = lambda arrays, axis=0: _arrays.join([asarray(each) for each in arrays], axis)
+unique = lambda a: array(sorted(set(asarray(a)._flat())), asarray(a).dtype)
+sort, argsort = lambda a, axis=-1: asarray(a)._lines(axis, sorted), lambda a, axis=-1: asarray(a)._ordered(axis)
 allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(
     _reduce("all", abs(asarray(a) - b) <= abs(asarray(b)) * rtol + atol)
 )
 array_equal = lambda a, b: shape(a) == shape(b) and bool(_reduce("all", asarray(a) == b))
-
-
-def _norm(x, ord=None, axis=None, keepdims=False):
-    x = asarray(x) * 1.0
-    if ord in (None, 2, "fro"):
-        return _reduce("norm", x, axis, keepdims)
-    return _reduce("sum" if ord == 1 else "max", abs(x), axis, keepdims)
+_norm = lambda x, axis=None, keepdims=False: _reduce("norm", asarray(x) * 1.0, axis, keepdims)
 
 
 class Generator(Source):
     """numpy.random's generators."""
 
     def __init__(self, seed=None):
-        self.seed(seed)
+        if seed is not None:
+            self.seed(seed)
 
     def _drawn(self, size, kind, a, b, dtype="float64"):
-        shape = None if size is None else sizes((size,))
-        return self.draw(_first, shape, _arrays.dtype_name(dtype), kind, a, b)
+        return self.draw(_first, None if size is None else sizes((size,)), dtype_name(dtype), kind, a, b)
 
     uniform = lambda self, low=0.0, high=1.0, size=None: self._drawn(size, "uniform", low, high)
     normal = lambda self, loc=0.0, scale=1.0, size=None: self._drawn(size, "normal", loc, scale)
-    random = lambda self, size=None: self.uniform(size=size)
-    rand = lambda self, *shape: self.uniform(size=shape or None)
+    random, rand = (
+        lambda self, size=None: self.uniform(size=size),
+        lambda self, *shape: self.uniform(size=shape or None),
+    )
     randn = standard_normal = lambda self, *shape: self.normal(size=sizes(shape) if shape else None)
 
     def randint(self, low, high=None, size=None, dtype=int):
@@ -367,7 +298,7 @@ class Generator(Source):
     integers = lambda self, low, high=None, size=None, dtype=int: self.randint(low, high, size, dtype)
 
     def permutation(self, x):
-        order = sorted(builtins.range(x if isinstance(x, int) else len(x)), key=lambda at: self.source.random())
+        order = sorted(builtins.range(x if isinstance(x, int) else len(x)), key=lambda at: self.uniform())
         return array(order, dtype=int) if isinstance(x, int) else asarray(x)[order]
 
     def shuffle(self, x):

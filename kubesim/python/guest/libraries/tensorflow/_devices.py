@@ -11,9 +11,10 @@ import types
 from collections import namedtuple
 
 import _device
+from _arrays import EXCEPTIONS, error
 from machine import start
 from torch._types import CPU
-from torch._types import device as where
+from torch._types import device as torch_device
 
 BFC_SHARE = 0.9965
 """The part of what is free of a device that TensorFlow takes when it makes the device."""
@@ -22,18 +23,18 @@ PhysicalDevice, LogicalDevice = (namedtuple(f"{each}Device", "name device_type")
 OpError = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
 errors = types.SimpleNamespace(OpError=OpError)
 for each in ("InvalidArgumentError", "ResourceExhaustedError", "InternalError"):
-    setattr(errors, each, type(each, (OpError,), {"__module__": OpError.__module__}))
+    EXCEPTIONS[each] = type(each, (OpError,), {"__module__": OpError.__module__})
+    setattr(errors, each, EXCEPTIONS[each])
 
 
 class Config:
     """tf.config: the devices that the program may see of the machine's, and those that it has made of them."""
 
-    LogicalDeviceConfiguration = types.SimpleNamespace
     experimental = property(lambda self: self)
 
     def __init__(self):
         self.visible = self.gpus = None
-        self.growth, self.limits, self.scopes = {}, {}, []
+        self.growth, self.scopes = {}, []
 
     def list_physical_devices(self, device_type=None):
         gpus = _device.session.facts()["gpus"] if is_built_with_cuda() else ()
@@ -54,13 +55,6 @@ class Config:
     def set_memory_growth(self, device, enable):
         self.growth[device] = self.chosen("Physical", self.growth.get(device, False), enable)
 
-    def set_logical_device_configuration(self, device, logical_devices):
-        self.limits[device] = self.chosen("Virtual", None, logical_devices[0].memory_limit << 20)
-
-    def get_device_details(self, device):
-        about = _device.session.facts()["gpus"][_number(device.name)]
-        return {"compute_capability": tuple(about["capability"]), "device_name": about["name"]}
-
     def get_memory_info(self, device):
         gpu = self.open()[_number(device)]
         return {"current": gpu.allocated, "peak": gpu.peak}
@@ -68,7 +62,7 @@ class Config:
     def chosen(self, what, old, new):
         """Return a new setting. Raises RuntimeError where it comes too late to change the old one."""
         if old != new and self.gpus is not None:
-            raise RuntimeError(f"{what} devices cannot be modified after being initialized")
+            raise error("tensorflow.late", what=what)
         return new
 
     def open(self):
@@ -84,25 +78,25 @@ class Config:
         return self.gpus
 
     def make(self, gpu, physical):
-        size = self.limits.get(physical) or int(gpu.reserve(0)["free"] * BFC_SHARE)
+        size, about = int(gpu.reserve(0)["free"] * BFC_SHARE), gpu.about
         if not self.growth.get(physical):
             gpu.reserve(size)
-        about, made = gpu.about, f"Created device {JOB}GPU:{len(self.gpus)} with {size >> 20} MB memory: "
-        made += f" -> device: {gpu.index}, name: {about['name']}, pci bus id: {about.get('bus', '')}"
-        made += ", compute capability: {}.{}".format(*about["capability"])
+        made = (
+            f"Created device {JOB}GPU:{len(self.gpus)} with {size >> 20} MB memory:  -> device: {gpu.index}, name: "
+        )
+        made += "{name}, pci bus id: {bus}, compute capability: {capability[0]}.{capability[1]}".format_map(about)
         tell("I", "tensorflow/core/common_runtime/gpu/gpu_device.cc:2021", made)
         return gpu
 
     def place(self):
-        """Return the device on which an operation runs: its name, and as torch has it. Raises InvalidArgumentError."""
+        """Return the device on which an operation runs: its name, and as torch has it."""
         gpus, name = self.open(), self.scopes[-1] if self.scopes else ""
         kind, _, number = name.upper().replace("DEVICE:", "").rpartition("/")[2].partition(":")
         kind, number = kind or ("GPU" if gpus else "CPU"), int(number or 0)
         if kind == "CPU" or kind == "GPU" and number < len(gpus):
-            return f"{JOB}{kind}:{number}", where("cuda", gpus[number].index) if kind == "GPU" else CPU
+            return f"{JOB}{kind}:{number}", torch_device("cuda", gpus[number].index) if kind == "GPU" else CPU
         known = ", ".join([f"{JOB}CPU:0", *(f"{JOB}GPU:{at}" for at in range(len(gpus)))])
-        text = f"Could not satisfy device specification '{JOB}{kind}:{number}'. All available devices [{known}]."
-        raise errors.InvalidArgumentError(text)
+        raise error("tensorflow.device", name=f"{JOB}{kind}:{number}", known=known)
 
 
 def _named(kind, prefix, gpus, device_type):
@@ -132,6 +126,6 @@ def device(name):
 
 config = Config()
 test = types.SimpleNamespace(
-    is_built_with_cuda=is_built_with_cuda, is_gpu_available=lambda *args, **more: bool(config.open()),
+    is_built_with_cuda=is_built_with_cuda, is_gpu_available=lambda: bool(config.open()),
     gpu_device_name=lambda: "/device:GPU:0" if config.open() else "",
 )  # fmt: skip

@@ -12,30 +12,20 @@ import numpy
 from _arrays import Source, accepting, sizes
 
 from torch import _types
-from torch._tensor import Size, Tensor, _methods, blank, cat, drawn, matmul, set_grad, where
+from torch._tensor import Size, Tensor, blank, cat, drawn, matmul, set_grad, where
 from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, module, state, version_of
 
 __all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "cat", "device", "dtype", "matmul", "where"]
 globals().update(DTYPES)
 long, int, float, double, half = (DTYPES[each] for each in "int64 int32 float32 float64 float16".split())
 inf, nan, pi = math.inf, math.nan, math.pi
-NAMES = """softmax log_softmax clamp argsort topk sort cumsum flatten reshape squeeze unsqueeze permute transpose t split chunk
-gather masked_fill numel unique clone"""
-"""Functions that are methods, like those of the tables."""
-for name in [
-    *NAMES.split(),
-    *(
-        each
-        for each in _methods()
-        if each[-1] != "_" and not hasattr(builtins, each) or each in "sum max min abs all any round pow".split()
-    ),
-]:
-    if (
-        name not in ("and", "or")
-        and name not in DTYPES
-        and name not in ("long", "half", "double", "char", "short", "byte")
-    ):
-        globals()[name] = lambda x, *args, name=name, **more: getattr(x, name)(*args, **more)
+NAMES = """softmax log_softmax clamp argsort topk sort cumsum flatten reshape squeeze unsqueeze permute transpose t split
+chunk gather masked_fill numel unique clone abs neg exp log log2 log10 log1p sqrt rsqrt sin cos tanh sigmoid relu square
+sign floor ceil round logical_not isnan isinf isfinite add sub mul div pow maximum minimum logical_and logical_or eq ne lt
+le gt ge sum mean prod argmax argmin all any logsumexp norm median std var max min mm bmm dot"""
+"""Functions that are methods."""
+for name in NAMES.split():
+    globals()[name] = lambda x, *args, name=name, **more: getattr(x, name)(*args, **more)
 
 
 class no_grad(set_grad):
@@ -149,8 +139,7 @@ def stack(tensors, dim=0):
     tensors = list(tensors)
     for at, each in enumerate(tensors):
         if each._shape != tensors[0]._shape:
-            sizes_ = f"{list(tensors[0]._shape)} at entry 0 and {list(each._shape)} at entry {at}"
-            raise RuntimeError(f"stack expects each tensor to be equal size, but got {sizes_}")
+            raise each._error("stack", left=tensors[0]._shape, right=each._shape, at=at)
     return cat([each.unsqueeze(dim) for each in tensors], dim)
 
 
@@ -189,6 +178,7 @@ def manual_seed(seed):
 
 
 state.source = Generator()
+_arrays.EXCEPTIONS["UnpicklingError"] = pickle.UnpicklingError
 SAVED = {("torch._tensor", "rebuilt"), ("torch._tensor", "Tensor"), ("torch.nn", "Parameter"), ("torch._types", "device"),
          ("collections", "OrderedDict"), ("builtins", "set")}  # fmt: skip
 """What a file may name of which only weights are read."""
@@ -199,11 +189,7 @@ class WeightsUnpickler(pickle.Unpickler):
 
     def find_class(self, module, name):
         if (module, name) not in SAVED:
-            text = f"Weights only load failed. Unsupported global: GLOBAL {module}.{name} was not an allowed global by default."
-            raise pickle.UnpicklingError(
-                f"{text} Re-running `torch.load` with `weights_only` set to `False` will likely succeed, but it "
-                "can result in arbitrary code execution. Do it only if you got the file from a trusted source."
-            )
+            raise _arrays.error("torch.unsafe", name=f"{module}.{name}")
         return super().find_class(module, name)
 
 

@@ -4,13 +4,13 @@ import math
 import random
 import zlib
 from contextlib import ContextDecorator
-from itertools import accumulate, pairwise
+from itertools import accumulate, count, pairwise
 
 import _arrays
 import _device
 import _format
 import numpy
-from _arrays import Array, Mismatch, axes_of, is_float, sizes
+from _arrays import Array, axes_of, is_float, sizes
 from _functions import BINARY, UNARY
 
 from torch._types import DTYPES, WORDS, device, device_errors, failed, gpu_of, place, state, work
@@ -19,8 +19,10 @@ from torch._types import DTYPES, WORDS, device, device_errors, failed, gpu_of, p
 class Node:
     """One step back from a result: its parents, and how gradients go to them; None where they are estimated."""
 
+    made = count()
+
     def __init__(self, name, parents, back, flops):
-        self.name, self.parents, self.back, self.flops = name, parents, back, flops
+        self.name, self.parents, self.back, self.flops, self.number = name, parents, back, flops, next(self.made)
 
     __repr__ = lambda self: f"<{self.name} object at 0x7f{id(self) & 0xFFFFFFFF:010x}>"
 
@@ -37,39 +39,11 @@ class Pair(tuple):
     __repr__ = lambda self: f"torch.return_types.max(\nvalues={self[0]},\nindices={self[1]})"
 
 
-def _not_broadcast(a, b, error):
-    text = f"The size of tensor a ({error.left}) must match the size of tensor b ({error.right}) at non-singleton "
-    return RuntimeError(f"{text}dimension {error.at}")
-
-
-def _not_joined(dim, at, left, right, number):
-    text = f"Sizes of tensors must match except in dimension {dim}. Expected size {left} but got size {right} for tensor "
-    return RuntimeError(f"{text}number {number} in the list.")
-
-
-def _no_index(dims, number, axis=None, size=None):
-    if axis is None:
-        return IndexError(f"too many indices for tensor of dimension {dims}")
-    return IndexError(f"index {number} is out of bounds for dimension {axis} with size {size}")
-
-
-def _not_multiplied(a, b):
-    left, right = ("x".join(map(str, (math.prod(each._shape[:-1]), each._shape[-1]))) for each in (a, b))
-    return RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({left} and {right})")
-
-
 class Tensor(Array):
     """A tensor."""
 
     __slots__ = ("__dict__", "_device", "_node", "_wants", "grad", "hooks")
-    word, no_length, mixes = "tensor", "len() of a 0-d tensor", False
-    errors = {
-        "broadcast": _not_broadcast, "join": _not_joined, "index": _no_index, "matmul": _not_multiplied,
-        "assign": lambda left, right: RuntimeError(f"shape mismatch: value tensor of shape {[left]} cannot be broadcast to {[right]}"),
-        "reshape": lambda count, shape: RuntimeError(f"shape '{list(shape)}' is invalid for input of size {count}"),
-        "axis": lambda axis, dims: IndexError(
-            f"Dimension out of range (expected to be in range of [{-max(dims, 1)}, {max(dims, 1) - 1}], but got {axis})"),
-    }  # fmt: skip
+    library, mixes = "torch", False
     default = property(lambda self: state.default)
     shape, dtype = property(lambda self: Size(self._shape)), property(lambda self: DTYPES[self._dtype])
     device, T = property(lambda self: self._device), property(lambda self: self.transpose(0, -1))
@@ -90,7 +64,7 @@ class Tensor(Array):
     register_hook = lambda self, hook: self.hooks.append(hook)
     unique = lambda self: self._new((len(found := sorted(set(self._flat()))),), self._dtype, found)
     size = lambda self, dim=None: Size(self._shape) if dim is None else self._shape[dim]
-    _in_place = lambda self, name, other: self._become(self._binary(name, other))
+    _in_place = lambda self, name, other: self._become(self._before()._binary(name, other))
     clone = lambda self: self._step(self._copy(), "Clone", (self,), lambda g: [g])
     contiguous = lambda self: self if self._whole() else self.reshape(self._shape)
     view = lambda self, *shape: self.reshape(*shape)
@@ -99,7 +73,11 @@ class Tensor(Array):
     cumsum = lambda self, dim: self.detach()._lines(dim, lambda line: list(accumulate(line)))
     log_softmax = lambda self, dim=-1, dtype=None: self - self.logsumexp(dim, True)
     masked_fill = lambda self, mask, value: where(mask, value, self)
-    _operand = lambda self, other: other if isinstance(other, Tensor) else NotImplemented
+    argsort = lambda self, dim=-1, descending=False: self.detach()._ordered(dim, descending)
+    _written, _operand = (
+        staticmethod(lambda shape: str(list(shape))),
+        lambda self, other: other if isinstance(other, Tensor) else NotImplemented,
+    )
 
     def _place(self, source):
         self._device, self._node, self._wants, self.grad, self.hooks = self._home(source), None, False, None, []
@@ -136,7 +114,7 @@ class Tensor(Array):
     @requires_grad.setter
     def requires_grad(self, wanted):
         if wanted and not is_float(self._dtype):
-            raise RuntimeError("only Tensors of floating point dtype can require gradients")
+            raise self._error("requires")
         self._wants = bool(wanted)
 
     def requires_grad_(self, requires_grad=True):
@@ -145,8 +123,7 @@ class Tensor(Array):
 
     def __bool__(self):
         if self.numel() != 1:
-            what = "no values" if not self.numel() else "more than one value"
-            raise RuntimeError(f"Boolean value of Tensor with {what} is ambiguous")
+            raise self._error("truth", what="more than one value" if self.numel() else "no values")
         return bool(self.item())
 
     def __repr__(self):
@@ -167,7 +144,7 @@ class Tensor(Array):
 
     def item(self):
         if self.numel() != 1:
-            raise RuntimeError(f"a Tensor with {self.numel()} elements cannot be converted to Scalar")
+            raise self._error("item", count=self.numel())
         self._wait()
         return self._python()[0]
 
@@ -176,20 +153,15 @@ class Tensor(Array):
         return self._nested()
 
     def numpy(self):
-        if self.is_cuda:
-            text = f"can't convert {self._device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host "
-            raise TypeError(text + "memory first.")
-        if self._wants:
-            raise RuntimeError(
-                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
-            )
+        if self.is_cuda or self._wants:
+            raise self._error("numpy-cuda" if self.is_cuda else "numpy-grad", device=self._device)
         return numpy._first._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
 
     def to(self, *args, device=None, dtype=None, non_blocking=False, copy=False):
         for each in args:
             if isinstance(each, Tensor):
                 device, dtype = each._device, each.dtype
-            elif isinstance(each, type(DTYPES["bool"])):
+            elif hasattr(each, "_name"):
                 dtype = each
             elif not isinstance(each, bool):
                 device = each
@@ -203,10 +175,16 @@ class Tensor(Array):
         source._device = where
         return self._step(source._copy(name), "ToCopy", (self,), lambda g: [g.to(self._device, self.dtype)])
 
+    def _before(self):
+        """Return the tensor as it is before it changes in place."""
+        made = self.detach() if self._node else self
+        made._node, made._wants = self._node, self._wants
+        return made
+
     def _become(self, other):
         """Take the elements of another tensor in place."""
         if self._wants and self._node is None and state.grad:
-            raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+            raise self._error("leaf")
         self[...] = other
         if other._node:
             self._node, self._wants = other._node, True
@@ -214,9 +192,9 @@ class Tensor(Array):
 
     def backward(self, gradient=None, retain_graph=False):
         if not self._wants:
-            raise RuntimeError("element 0 of tensors does not require grad and does not have a grad_fn")
+            raise self._error("no-graph")
         if gradient is None and self.numel() != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+            raise self._error("not-scalar")
         backward(self, self._guess(self._shape, self._dtype, 1.0) if gradient is None else gradient, retain_graph)
 
     def transpose(self, first, second):
@@ -246,10 +224,6 @@ class Tensor(Array):
         key[dim] = index
         return self[tuple(key)]
 
-    def argsort(self, dim=-1, descending=False):
-        numbered = lambda line: sorted(range(len(line)), key=line.__getitem__, reverse=descending)
-        return self.detach()._lines(dim, numbered, "int64")
-
     def sort(self, dim=-1, descending=False):
         order = self.argsort(dim, descending)
         return Pair((self.gather(dim, order), order))
@@ -271,12 +245,11 @@ class Tensor(Array):
 
     def _reduced(self, name, dim=None, keepdim=False):
         if name == "mean" and not is_float(self._dtype):
-            text = "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: "
-            raise RuntimeError(text + WORDS[self._dtype])
+            raise self._error("mean", kind=WORDS[self._dtype])
         whole = self._reduce(name, dim, True)
         if name == "argmax" and dim is not None and not self._known():
             whole._buffer.hit = state.course.accuracy(self._shape[dim])
-        shape = tuple(size for at, size in enumerate(whole._shape) if keepdim or at not in axes_of(self._shape, dim))
+        shape = tuple(size for at, size in enumerate(whole._shape) if keepdim or at not in axes_of(self, dim))
         found, rule = whole.reshape(shape), SLOPES.get(name)
         count = self.numel() // max(whole.numel(), 1)
         back = lambda g: [rule(g.reshape(whole._shape), self.detach(), whole, count).expand(self._shape)]
@@ -306,7 +279,7 @@ def _methods():
     made |= {name: lambda self, other, *, alpha=1, name=name: self._binary(name, other if alpha == 1 else other * alpha)
              for name in BINARY}  # fmt: skip
     twins = {name: made[name] for name in made} | {name: getattr(Tensor, name) for name in ("clamp", "masked_fill")}
-    made |= {f"{name}_": lambda self, *args, own=own, **more: self._become(own(self, *args, **more))
+    made |= {f"{name}_": lambda self, *args, own=own, **more: self._become(own(self._before(), *args, **more))
              for name, own in twins.items()}  # fmt: skip
     made |= {f"{name}_": lambda self, a=0.0, b=1.0, *, name=name: self._become(drawn(name, self._shape, self._dtype, self._device, a, b))
              for name in ("uniform", "normal")}  # fmt: skip
@@ -350,9 +323,18 @@ def together(*operands):
     tensors = [each for each in operands if isinstance(each, Tensor)]
     places = list(dict.fromkeys(str(each._device) for each in tensors if each._shape))
     if len(places) > 1 and not tensors[0].mixes:
-        text = "Expected all tensors to be on the same device, but found at least two devices, "
-        raise RuntimeError(f"{text}{places[0]} and {places[1]}!")
+        raise tensors[0]._error("devices", a=places[0], b=places[1])
     return tensors
+
+
+def pool_sides(x, kernel, stride, padding):
+    """Return the height and width of what a window finds that goes over images."""
+    pairs = zip(
+        x._shape[2:],
+        *((each, each) if isinstance(each, int) else each for each in (kernel, stride, padding)),
+        strict=True,
+    )
+    return [(size + 2 * around - wide) // step + 1 for size, wide, step, around in pairs]
 
 
 def matmul(a, b):
@@ -361,15 +343,11 @@ def matmul(a, b):
     if state.autocast and a.is_cuda == (state.autocast[0] == "cuda"):
         a, b = a.to(DTYPES[state.autocast[1]]), b.to(DTYPES[state.autocast[1]])
     if a._dtype != b._dtype:
-        left, right = WORDS[a._dtype], WORDS[b._dtype]
-        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {left} and {right}")
+        raise a._error("matmul-types", a=WORDS[a._dtype], b=WORDS[b._dtype])
     if a.ndim == 1 or b.ndim == 1:
         found = matmul(a.unsqueeze(0) if a.ndim == 1 else a, b.unsqueeze(1) if b.ndim == 1 else b)
         return found.squeeze([at for at, each in ((-2, a), (-1, b)) if each.ndim == 1])
-    try:
-        found = a._multiply(b)
-    except Mismatch:
-        raise a.errors["matmul"](a, b) from None
+    found = a._multiply(b)
     flops, first, second = 2.0 * found.numel() * a._shape[-1], a.detach(), b.detach()
     with device_errors(a._failed):
         _device.session.work(gpu_of(a._device), flops, a.nbytes + b.nbytes, a.itemsize == 2)
@@ -416,21 +394,12 @@ def reduced_to(g, shape):
 
 
 def backward(root, gradient, retain=False):
-    """Let gradients go back to the leaves, which it returns, each node once all of its results have told theirs."""
-    order, seen, stack, leaves = [], set(), [(root, False)], []
-    while stack:
-        tensor, done = stack.pop()
-        if done:
-            order.append(tensor)
-        elif id(tensor) not in seen:
-            seen.add(id(tensor))
-            stack.append((tensor, True))
-            stack += [(each, False) for each in (tensor._node.parents if tensor._node else ()) if each._wants]
-    gradients = {id(root): gradient}
+    """Let gradients go back to the leaves, which it returns, the latest result first."""
+    pending, leaves = {root: gradient}, []
     with set_grad(False):
-        while order:
-            tensor = order.pop()
-            g = gradients.pop(id(tensor))
+        while pending:
+            tensor = max(pending, key=lambda each: each._node.number if each._node else -1)
+            g = pending.pop(tensor)
             for hook in tensor.hooks:
                 changed = hook(g)
                 g = g if changed is None else changed
@@ -438,21 +407,17 @@ def backward(root, gradient, retain=False):
                 tensor.grad = g.detach() if tensor.grad is None else tensor.grad + g
                 leaves.append(tensor)
                 continue
+            if tensor._node.parents is None:
+                raise tensor._error("again")
             for parent, part in zip(tensor._node.parents, _parts(tensor._node, g, retain), strict=True):
                 if part is not None and parent._wants:
                     part = reduced_to(part, parent._shape)
-                    gradients[id(parent)] = gradients[id(parent)] + part if id(parent) in gradients else part
+                    pending[parent] = pending[parent] + part if parent in pending else part
     return leaves
 
 
 def _parts(node, g, retain):
     """Return the gradients of a node's parents: computed, or estimated where they are large."""
-    if node.parents is None:
-        raise RuntimeError(
-            "Trying to backward through the graph a second time (or directly access saved tensors after they have already "
-            "been freed). Saved intermediate values of the graph are freed when you call .backward() or autograd.grad(). "
-            "Specify retain_graph=True if you need to backward through the graph a second time or if you need to access saved "
-            "tensors after calling backward.")  # fmt: skip
     if node.back and g._known() and all(each._known() for each in node.parents):
         parts = node.back(g)
     else:

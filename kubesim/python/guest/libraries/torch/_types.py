@@ -6,38 +6,18 @@ import types
 
 import _arrays
 import _device
-from _arrays import Source
+from _arrays import Source, error
 from _device import DeviceFailedError, DeviceMemoryError
 from machine import start
 
-NO_DRIVER = (
-    "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed a driver from "
-    "http://www.nvidia.com/Download/index.aspx"
-)
-UNEXPECTED = (
-    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that "
-    "might have already set an error? Error {}: {}"
-)
-LAST_WORDS = (
-    "CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be "
-    "incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1\nCompile with `TORCH_USE_CUDA_DSA` to enable "
-    "device-side assertions.\n"
-)
-FULL = (
-    "CUDA out of memory. Tried to allocate {}. GPU {} has a total capacity of {} of which {} is free. {}Of the allocated "
-    "memory {} is allocated by PyTorch, and {} is reserved by PyTorch but unallocated. If reserved but unallocated memory "
-    "is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See documentation for "
-    "Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)"
-)
-KINDS = (
-    "cpu, cuda, ipu, xpu, mkldnn, opengl, opencl, ideep, hip, ve, fpga, maia, xla, lazy, vulkan, mps, meta, hpu, mtia"
-)
 INSUFFICIENT, NO_DEVICE = 35, 100
 USUAL = {"torch": "2.5.1+cu124", "cuda": "12.4.1", "cudnn": "9.1.0", "nccl": "2.21.5"}
 """Versions of an image of which nothing is known but that it has the package."""
 state = types.SimpleNamespace(grad=True, autocast=None, default="float32", current=0, target=None, source=Source())
-OutOfMemoryError = type("OutOfMemoryError", (RuntimeError,), {"__module__": "torch"})
-AcceleratorError = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
+OutOfMemoryError, AcceleratorError = (
+    type(name, (RuntimeError,), {"__module__": "torch"}) for name in ("OutOfMemoryError", "AcceleratorError")
+)
+_arrays.EXCEPTIONS["OutOfMemoryError"] = OutOfMemoryError
 
 
 def module(name, **names):
@@ -93,10 +73,8 @@ class device:
         if isinstance(kind, int):
             kind, index = "cuda", kind
         self.type, _, number = str(kind).partition(":")
-        if self.type not in KINDS.split(", "):
-            raise RuntimeError(
-                f"Expected one of {KINDS}, privateuseone device type at start of device string: {self.type}"
-            )
+        if self.type not in ("cpu", "cuda", "meta", "mps", "xpu"):
+            raise error("torch.kind", kind=self.type)
         self.index = int(number) if number else index
 
     __str__ = lambda self: self.type if self.index is None else f"{self.type}:{self.index}"
@@ -117,24 +95,25 @@ def gib(size):
     return next((f"{size / factor:.2f} {unit}" for unit, factor in units if size >= factor), f"{size} bytes")
 
 
-def failed(error):
+def failed(problem):
     """Return what torch raises for a device that is full, or has failed."""
-    if isinstance(error, DeviceFailedError):
-        kind = AcceleratorError if numbers("torch") >= (2, 8) else RuntimeError
-        return kind(f"CUDA error: {error.args[1]}\n{LAST_WORDS}")
-    gpu, size, about = error.args
+    if isinstance(problem, DeviceFailedError):
+        made = error("torch.failed", text=problem.args[1])
+        return AcceleratorError(*made.args) if numbers("torch") >= (2, 8) else made
+    gpu, size, about = problem.args
     OutOfMemoryError.__module__ = "torch" if numbers("torch") >= (2, 5) else "torch.cuda"
     used = "".join(f"Process {pid} has {gib(held)} memory in use. " for pid, held in about["holders"])
-    rest = gib(gpu.allocated), gib(gpu.reserved - gpu.allocated)
-    return OutOfMemoryError(FULL.format(gib(size), gpu.index, gib(about["total"]), gib(about["free"]), used, *rest))
+    sizes = {"size": size, "total": about["total"], "free": about["free"], "allocated": gpu.allocated}
+    sizes["rest"] = gpu.reserved - gpu.allocated
+    return error("torch.full", gpu=gpu.index, used=used, **{name: gib(each) for name, each in sizes.items()})
 
 
 def initialize():
     """Make the context of CUDA; returns the devices. Raises RuntimeError where that is impossible."""
     if not _device.session.open():
         code, text = _device.session.about["problem"] or (INSUFFICIENT, "")
-        known = {INSUFFICIENT: NO_DRIVER, NO_DEVICE: "No CUDA GPUs are available"}
-        raise RuntimeError(known.get(code) or UNEXPECTED.format(code, text))
+        word = {INSUFFICIENT: "no-driver", NO_DEVICE: "no-device"}.get(code, "unexpected")
+        raise error(f"torch.{word}", code=code, text=text)
     return _device.session.gpus
 
 
@@ -154,8 +133,8 @@ def device_errors(raised=failed):
     """Raise the library's error for a device that is full, or has failed."""
     try:
         yield
-    except (DeviceFailedError, DeviceMemoryError) as error:
-        raise raised(error) from None
+    except (DeviceFailedError, DeviceMemoryError) as problem:
+        raise raised(problem) from None
 
 
 def work(where, flops, moved, half=False):

@@ -4,13 +4,13 @@ import types
 import warnings
 
 import _device
+from _arrays import error
 from _device import MIB, session
 
 from torch import _types, amp
 from torch._types import (
     INSUFFICIENT,
     NO_DEVICE,
-    UNEXPECTED,
     OutOfMemoryError,
     device_errors,
     initialize,
@@ -28,7 +28,8 @@ def device_count():
     if not about["gpus"] and code not in (INSUFFICIENT, NO_DEVICE) and not _warned:
         _warned.append(code)
         triggered = "(Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
-        warnings.warn(f"CUDA initialization: {UNEXPECTED.format(code, text)} {triggered}", stacklevel=2)
+        text = error("torch.unexpected", code=code, text=text)
+        warnings.warn(f"CUDA initialization: {text} {triggered}", stacklevel=2)
     return len(about["gpus"])
 
 

@@ -8,7 +8,7 @@ import time
 import types
 
 import _device
-from _arrays import accepting
+from _arrays import accepting, error
 from machine import ask
 
 from torch import nn
@@ -28,23 +28,21 @@ is_available, is_initialized = lambda: True, lambda: group.backend is not None
 
 def _checked():
     if group.backend is None:
-        what = "Default process group has not been initialized, please make sure to call init_process_group."
-        raise ValueError(what)
+        raise error("torch.group")
     return group
 
 
 @accepting("device_id pg_options group_name store")
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
     if group.backend:
-        raise ValueError("trying to initialize the default process group twice!")
+        raise error("torch.twice")
     given = {"RANK": rank, "WORLD_SIZE": world_size}
     for name in VARIABLES if init_method in (None, "env://") else ():
         if given.get(name, -1) < 0 and not os.environ.get(name):
-            what = "Error initializing torch.distributed using env:// rendezvous: environment variable"
-            raise ValueError(f"{what} {name} expected, but not set")
+            raise error("torch.variable", name=name)
     gpus = _device.session.facts()["gpus"]
     if backend == "nccl" and not gpus:
-        raise ValueError("ProcessGroupNCCL is only supported with GPUs, no GPUs found!")
+        raise error("torch.nccl")
     group.rank = rank if rank >= 0 else int(os.environ["RANK"])
     group.size = world_size if world_size > 0 else int(os.environ["WORLD_SIZE"])
     host, port = os.environ.get("MASTER_ADDR", "localhost"), os.environ.get("MASTER_PORT", "29500")

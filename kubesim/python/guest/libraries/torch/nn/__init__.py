@@ -1,10 +1,11 @@
 """torch.nn."""
 
 import copy
+import inspect
 import math
 from collections import OrderedDict
 
-from _arrays import accepting
+from _arrays import accepting, bind
 
 import torch
 from torch._tensor import Tensor, drawn
@@ -162,227 +163,17 @@ class ModuleList(Sequential):
         super().__init__(*modules)
 
 
-def _uniform(shape, bound, device=None, dtype=None):
-    name = dtype.name if dtype else state.default
-    return Parameter(drawn("uniform", shape, name, device, -bound, bound))
-
-
-class Linear(Module):
-    shown = "in_features={in_features}, out_features={out_features}, bias={has_bias}"
-
-    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None):
-        super().__init__()
-        self.in_features, self.out_features, bound = in_features, out_features, 1 / math.sqrt(in_features)
-        self.weight, self.has_bias = _uniform((out_features, in_features), bound, device, dtype), bias
-        self.register_parameter("bias", _uniform((out_features,), bound, device, dtype) if bias else None)
-
-    forward = lambda self, x: F.linear(x, self.weight, self.bias)
-
-
-class Conv2d(Module):
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
-                 padding_mode="zeros", device=None, dtype=None):  # fmt: skip
-        super().__init__()
-        kernel, self.options = F._pair(kernel_size), (F._pair(stride), padding, dilation, groups)
-        self.text = f"{in_channels}, {out_channels}, kernel_size={kernel}, stride={self.options[0]}"
-        self.text += f", padding={F._pair(padding) if isinstance(padding, int) else padding}" if padding else ""
-        self.text += "" if bias else ", bias=False"
-        shape = (out_channels, in_channels // groups, *kernel)
-        bound = 1 / math.sqrt(math.prod(shape[1:]))
-        self.weight = _uniform(shape, bound, device, dtype)
-        self.register_parameter("bias", _uniform(shape[:1], bound, device, dtype) if bias else None)
-
-    forward = lambda self, x: F.conv2d(x, self.weight, self.bias, *self.options)
-    extra_repr = lambda self: self.text
-
-
-class Embedding(Module):
-    shown = "{num_embeddings}, {embedding_dim}"
-
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None):
-        super().__init__()
-        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.weight = Parameter(torch.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))
-
-    forward = lambda self, x: F.embedding(x, self.weight)
-
-
-class LayerNorm(Module):
-    shown = "{normalized_shape}, eps={eps}, elementwise_affine=True"
-
-    def __init__(self, normalized_shape, eps=1e-5, device=None, dtype=None):
-        super().__init__()
-        self.normalized_shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
-        self.eps, self.weight = eps, Parameter(torch.ones(self.normalized_shape, device=device, dtype=dtype))
-        self.bias = Parameter(torch.zeros(self.normalized_shape, device=device, dtype=dtype))
-
-    forward = lambda self, x: F.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps)
-
-
-class BatchNorm1d(Module):
-    shown = "{num_features}, eps={eps}, momentum={momentum}, affine=True, track_running_stats=True"
-
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
-        super().__init__()
-        self.num_features, self.eps, self.momentum = num_features, eps, momentum
-        zeros, ones = (
-            lambda make=make: make(num_features, device=device, dtype=dtype) for make in (torch.zeros, torch.ones)
-        )
-        self.weight, self.bias = Parameter(ones()), Parameter(zeros())
-        for name, value in (
-            ("running_mean", zeros()),
-            ("running_var", ones()),
-            ("num_batches_tracked", torch.tensor(0)),
-        ):
-            self.register_buffer(name, value)
-
-    def forward(self, x):
-        if self.training:
-            self.num_batches_tracked.add_(1)
-        own = self.weight, self.bias, self.training, self.momentum, self.eps
-        return F.batch_norm(x, self.running_mean, self.running_var, *own)
-
-
-BatchNorm2d = type("BatchNorm2d", (BatchNorm1d,), {"__module__": "torch.nn"})
-
-
-class MultiheadAttention(Module):
-    def __init__(self, embed_dim, num_heads, dropout=0.0, batch_first=False):
-        super().__init__()
-        self.in_proj_weight = _uniform((3 * embed_dim, embed_dim), math.sqrt(6 / (4 * embed_dim)))
-        self.in_proj_bias, self.out_proj = Parameter(torch.zeros(3 * embed_dim)), Linear(embed_dim, embed_dim)
-
-    @accepting("key_padding_mask need_weights is_causal average_attn_weights")
-    def forward(self, query, key, value, attn_mask=None):
-        weights, biases = self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)
-        parts = [F.linear(each, *own) for each, *own in zip((query, key, value), weights, biases, strict=True)]
-        return self.out_proj(F.scaled_dot_product_attention(*parts)), None
-
-
-def _layer(name, function, training=False, ignored=(), **usual):
-    """Make the class of a layer, or a loss, that is a function with fixed options."""
-
-    def __init__(self, *args, **more):
-        Module.__init__(self)
-        known = [*usual, *ignored]
-        if wrong := [key for key in more if key not in known]:
-            raise TypeError(f"{name}.__init__() got an unexpected keyword argument {wrong[0]!r}")
-        if len(args) > len(known):
-            raise TypeError(
-                f"{name}.__init__() takes {len(known) + 1} positional arguments but {len(args) + 1} were given"
-            )
-        self.options = {**usual, **dict(zip(known, args, strict=False)), **more}
-        if "stride" in usual and self.options["stride"] is None:
-            self.options["stride"] = self.options["kernel_size"]
-
-    def forward(self, *args):
-        given = {key: value for key, value in self.options.items() if key not in ignored}
-        return function(*args, **given, **({"training": self.training} if training else {}))
-
-    def extra_repr(self):
-        return ", ".join(f"{key}={value}" for key, value in self.options.items()) if shown else ""
-
-    shown = usual and "reduction" not in usual
-    made = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__module__": "torch.nn"}
-    return type(name, (Module,), made)
-
-
-LAYERS = {
-    **{name: (getattr(F, name.lower()), {"ignored": ("inplace",)}) for name in ("ReLU", "SiLU")},
-    **{name: (getattr(F, name.lower()), {}) for name in ("GELU", "Sigmoid", "Tanh")},
-    "MSELoss": (F.mse_loss, {"reduction": "mean"}), "L1Loss": (F.l1_loss, {"reduction": "mean"}),
-    "BCELoss": (F.binary_cross_entropy, {"reduction": "mean"}),
-    "BCEWithLogitsLoss": (F.binary_cross_entropy_with_logits, {"reduction": "mean"}),
-    "NLLLoss": (F.nll_loss, {"weight": None, "ignore_index": -100, "reduction": "mean"}),
-    "CrossEntropyLoss": (F.cross_entropy, {"weight": None, "ignore_index": -100, "reduction": "mean", "label_smoothing": 0.0}),
-    "Dropout": (F.dropout, {"training": True, "p": 0.5, "inplace": False}),
-    "Softmax": (F.softmax, {"dim": -1}), "LogSoftmax": (F.log_softmax, {"dim": -1}),
-    "Flatten": (torch.flatten, {"start_dim": 1, "end_dim": -1}), "Identity": (lambda x: x, {}),
-    "MaxPool2d": (F.max_pool2d, {"kernel_size": 2, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "ignored": ("dilation",)}),
-    "AvgPool2d": (F.avg_pool2d, {"kernel_size": 2, "stride": None, "padding": 0}),
-    "AdaptiveAvgPool2d": (F.adaptive_avg_pool2d, {"output_size": 1}),
-}  # fmt: skip
-globals().update({name: _layer(name, function, **usual) for name, (function, usual) in LAYERS.items()})
-
-
-class TransformerEncoderLayer(Module):
-    @accepting("layer_norm_eps bias device dtype")
-    def __init__(
-        self,
-        d_model,
-        nhead,
-        dim_feedforward=2048,
-        dropout=0.1,
-        activation="relu",
-        batch_first=False,
-        norm_first=False,
-    ):
-        super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, batch_first)
-        self.linear1, self.linear2 = Linear(d_model, dim_feedforward), Linear(dim_feedforward, d_model)
-        self.norm1, self.norm2, self.norm_first = LayerNorm(d_model), LayerNorm(d_model), norm_first
-        self.dropout = torch.nn.Dropout(dropout)
-        self.activation = getattr(F, activation) if isinstance(activation, str) else activation
-
-    @accepting("src_key_padding_mask is_causal")
-    def forward(self, src, src_mask=None):
-        attend = lambda x: self.dropout(self.self_attn(x, x, x)[0])
-        feed = lambda x: self.dropout(self.linear2(self.dropout(self.activation(self.linear1(x)))))
-        if self.norm_first:
-            src = src + attend(self.norm1(src))
-            return src + feed(self.norm2(src))
-        src = self.norm1(src + attend(src))
-        return self.norm2(src + feed(src))
-
-
 class TransformerEncoder(Module):
     @accepting("enable_nested_tensor mask_check")
     def __init__(self, encoder_layer, num_layers, norm=None):
         super().__init__()
         self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
-        self.norm = norm or torch.nn.Identity()
+        self.norm = norm
 
     @accepting("src_key_padding_mask is_causal")
     def forward(self, src, mask=None):
-        for each in self.layers:
-            src = each(src, mask)
-        return self.norm(src)
-
-
-class Transformer(Module):
-    """The original model, of which scripts use the mask."""
-
-    @staticmethod
-    def generate_square_subsequent_mask(sz, device=None, dtype=None):
-        return torch.triu(torch.full((sz, sz), -math.inf, device=device, dtype=dtype), 1)
-
-
-class GRU(Module):
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0):
-        super().__init__()
-        self.sizes = hidden_size, num_layers, batch_first
-        for layer in range(num_layers):
-            for name, size in (("ih", hidden_size if layer else input_size), ("hh", hidden_size)):
-                for kind, rest in (("weight", (size,)), ("bias", ())):
-                    made = _uniform((3 * hidden_size, *rest), hidden_size**-0.5)
-                    setattr(self, f"{kind}_{name}_l{layer}", made)
-
-    def forward(self, x, hidden=None):
-        (hidden_size, layers, first), own = self.sizes, tuple(self.parameters())
-        flops = 2.0 * math.prod(x._shape[:2]) * sum(each.numel() for each in own)
-        found = F.estimate("Gru", (x, *own), (*x._shape[:2], hidden_size), flops)
-        return found, F.estimate("Gru", (found,), (layers, x._shape[0 if first else 1], hidden_size), 0)
-
-
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
-    every = [parameters] if isinstance(parameters, Tensor) else parameters
-    grads = [each.grad for each in every if each.grad is not None]
-    total = torch.stack([each.norm() for each in grads]).norm()
-    if all(each._known() for each in grads):
-        share = min(max_norm / (total.item() + 1e-6), 1.0)
-        for each in grads:
-            each.mul_(share)
-    return total
+        found = Sequential.forward(self.layers, src)
+        return found if self.norm is None else self.norm(found)
 
 
 class DataParallel(Module):
@@ -393,20 +184,218 @@ class DataParallel(Module):
     forward = lambda self, *args, **more: self.module(*args, **more)
 
 
-def _filled(values):
-    """Make a function that fills a tensor in place, whether it has gradients or not."""
-    return lambda tensor, *args, **more: (
-        tensor.detach().copy_(values(tensor.detach(), *args, **more)) is None or tensor
+class Transformer(Module):
+    """The original model, of which scripts use the mask."""
+
+    @staticmethod
+    def generate_square_subsequent_mask(sz, device=None, dtype=None):
+        return torch.triu(torch.full((sz, sz), -math.inf, device=device, dtype=dtype), 1)
+
+
+# Layers and losses: their options and parameters, what they compute, and what is printed of them.
+
+
+def _uniform(shape, bound, device=None, dtype=None):
+    return Parameter(drawn("uniform", shape, dtype.name if dtype else state.default, device, -bound, bound))
+
+
+def _affine(shape, bias=True, **kind):
+    return {
+        "weight": Parameter(torch.ones(shape, **kind)),
+        "bias": Parameter(torch.zeros(shape, **kind)) if bias else None,
+    }
+
+
+def _linear(in_features, out_features, bias=True, device=None, dtype=None):
+    shapes = {"weight": (out_features, in_features), "bias": (out_features,) if bias else None}
+    return {name: shape and _uniform(shape, in_features**-0.5, device, dtype) for name, shape in shapes.items()}
+
+
+def _convolution(in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
+                 padding_mode="zeros", device=None, dtype=None):  # fmt: skip
+    sides = (kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size
+    shape = (out_channels, in_channels // groups, *sides)
+    bound = math.prod(shape[1:]) ** -0.5
+    return {
+        "weight": _uniform(shape, bound, device, dtype),
+        "bias": _uniform(shape[:1], bound, device, dtype) if bias else None,
+    }
+
+
+def _statistics(num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
+    affine = _affine(num_features, device=device, dtype=dtype)
+    return {**affine, "running_mean": affine["bias"].clone().detach(), "running_var": affine["weight"].clone().detach(),
+            "num_batches_tracked": torch.tensor(0)}  # fmt: skip
+
+
+def _recurrent(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0):
+    sizes = {
+        (layer, name): hidden_size if layer or name == "hh" else input_size
+        for layer in range(num_layers)
+        for name in ("ih", "hh")
+    }
+    return {f"{kind}_{name}_l{layer}": _uniform((3 * hidden_size, *((size,) if kind == "weight" else ())), hidden_size**-0.5)
+            for (layer, name), size in sizes.items() for kind in ("weight", "bias")}  # fmt: skip
+
+
+def _attention(embed_dim, num_heads, dropout=0.0, bias=True, batch_first=False, device=None, dtype=None):
+    projections = {"in_proj_": (3 * embed_dim, embed_dim), "out_proj.": (embed_dim, embed_dim)}
+    return {f"{name}{kind}": _uniform(shape if kind == "weight" else shape[:1], embed_dim**-0.5, device, dtype)
+            for name, shape in projections.items() for kind in ("weight", "bias")}  # fmt: skip
+
+
+def _encoder(d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False,
+             norm_first=False, bias=True, device=None, dtype=None):  # fmt: skip
+    made = {
+        f"self_attn.{name}": each for name, each in _attention(d_model, nhead, device=device, dtype=dtype).items()
+    }
+    parts = {"linear1": _linear(d_model, dim_feedforward), "linear2": _linear(dim_feedforward, d_model),
+             "norm1": _affine(d_model), "norm2": _affine(d_model)}  # fmt: skip
+    return made | {f"{part}.{name}": each for part, own in parts.items() for name, each in own.items()}
+
+
+def _estimated(layer, x, *others):
+    """Return what a layer computes with all of its parameters at each place of a sequence."""
+    own = tuple(layer.parameters())
+    flops = 2.0 * math.prod(x._shape[:-1]) * sum(each.numel() for each in own)
+    return F.estimate(type(layer).__name__, (x, *own), x._shape, flops)
+
+
+def _recur(layer, x, hidden=None):
+    options = layer.options
+    found = F.estimate("Gru", (_estimated(layer, x),), (*x._shape[:2], options["hidden_size"]), 0)
+    shape = options["num_layers"], x._shape[0 if options["batch_first"] else 1], options["hidden_size"]
+    return found, F.estimate("Gru", (found,), shape, 0)
+
+
+def _embed(layer, x):
+    weight = layer.weight
+    if not weight._known() or x.numel() * weight._shape[1] > 1 << 16:
+        return F.estimate("Embedding", (weight,), (*x._shape, weight._shape[1]), 0, std=1.0)
+    if any(not 0 <= at < weight._shape[0] for at in x._flat()):
+        raise IndexError("index out of range in self")
+    return weight[x]
+
+
+def _normalize(x, mean, variance, layer, shape):
+    return (x - mean) / (variance + layer.options["eps"]).sqrt() * layer.weight.reshape(shape) + layer.bias.reshape(
+        shape
     )
 
 
-_spread = lambda x, bound: (torch.rand_like(x) * 2 - 1) * bound
+def _layer_norm(layer, x):
+    dims = tuple(range(-layer.weight.ndim, 0))
+    return _normalize(x, x.mean(dims, True), x._reduced("var0", dims, True), layer, layer.weight._shape)
+
+
+def _batch_norm(layer, x):
+    shape, dims = (1, -1) + (1,) * (x.ndim - 2), tuple(at for at in range(x.ndim) if at != 1)
+    if not layer.training:
+        return _normalize(x, layer.running_mean.reshape(shape), layer.running_var.reshape(shape), layer, shape)
+    with torch.no_grad():
+        layer.num_batches_tracked.add_(1)
+        for kept, own in ((layer.running_mean, "mean"), (layer.running_var, "var1")):
+            momentum = layer.options["momentum"]
+            kept.copy_(kept * (1 - momentum) + x.detach()._reduced(own, dims) * momentum)
+    return _normalize(x, x.mean(dims, True), x._reduced("var0", dims, True), layer, shape)
+
+
+def _function(function, *ignored, training=False):
+    """Return what a layer computes that is a function of its options."""
+
+    def forward(layer, *args):
+        options = {key: value for key, value in layer.options.items() if key not in ignored}
+        return function(*args, **options, **({"training": layer.training} if training else {}))
+
+    return forward
+
+
+def _layer(name, make, forward, shown=None):
+    """Make the class of a layer."""
+    signature = inspect.signature(make)
+
+    def __init__(self, *args, **more):
+        Module.__init__(self)
+        self.options = bind(name, signature, args, more)
+        parameters = make(*args, **more)
+        if self.options.get("stride", 1) is None:
+            self.options["stride"] = self.options["kernel_size"]
+        for key, value in parameters.items():
+            self.__dict__["_buffers" if type(value) is Tensor else "_parameters"][key] = value
+        self.__dict__.update({key: value for key, value in self.options.items() if key not in parameters})
+
+    def extra_repr(self):
+        usual = ", ".join(f"{key}={value}" for key, value in self.options.items() if key != "reduction")
+        return usual if shown is None else shown.format_map(self.options)
+
+    made = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__module__": "torch.nn"}
+    return type(name, (Module,), made)
+
+
+_none = lambda: {}
+_loss = lambda reduction="mean": {}
+_batch = (
+    _statistics,
+    _batch_norm,
+    "{num_features}, eps={eps}, momentum={momentum}, affine=True, track_running_stats=True",
+)
+LAYERS = {
+    "Linear": (_linear, lambda layer, x: F.linear(x, layer.weight, layer.bias),
+               "in_features={in_features}, out_features={out_features}, bias={bias}"),
+    "Conv2d": (_convolution, lambda layer, x: F.conv2d(x, layer.weight, layer.bias, layer.stride, layer.padding, layer.dilation, layer.groups),
+               "{in_channels}, {out_channels}, kernel_size={kernel_size}, stride={stride}, padding={padding}"),
+    "Embedding": (lambda num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None: {
+        "weight": Parameter(torch.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))},
+        _embed, "{num_embeddings}, {embedding_dim}"),
+    "LayerNorm": (lambda normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None: _affine(
+        normalized_shape, device=device, dtype=dtype), _layer_norm, "{normalized_shape}, eps={eps}, elementwise_affine=True"),
+    "BatchNorm1d": _batch, "BatchNorm2d": _batch,
+    "GRU": (_recurrent, _recur, "{input_size}, {hidden_size}"),
+    "MultiheadAttention": (_attention, lambda layer, query, key, value, attn_mask=None, key_padding_mask=None, need_weights=True,
+                           is_causal=False: (_estimated(layer, query), None)),
+    "TransformerEncoderLayer": (_encoder, lambda layer, src, src_mask=None, src_key_padding_mask=None, is_causal=False: _estimated(layer, src)),
+    **{name: (lambda inplace=False: {}, _function(getattr(F, name.lower())), "") for name in ("ReLU", "SiLU")},
+    **{name: (_none, _function(getattr(F, name.lower()))) for name in ("Sigmoid", "Tanh")},
+    "GELU": (lambda approximate="none": {}, _function(F.gelu)),
+    "MSELoss": (_loss, _function(F.mse_loss)), "L1Loss": (_loss, _function(F.l1_loss)),
+    "BCELoss": (_loss, _function(F.binary_cross_entropy)),
+    "BCEWithLogitsLoss": (_loss, _function(F.binary_cross_entropy_with_logits)),
+    "NLLLoss": (lambda weight=None, ignore_index=-100, reduction="mean": {}, _function(F.nll_loss), ""),
+    "CrossEntropyLoss": (lambda weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0: {}, _function(F.cross_entropy), ""),
+    "Dropout": (lambda p=0.5, inplace=False: {}, _function(F.dropout, training=True)),
+    "Softmax": (lambda dim=-1: {}, _function(F.softmax)), "LogSoftmax": (lambda dim=-1: {}, _function(F.log_softmax)),
+    "Flatten": (lambda start_dim=1, end_dim=-1: {}, _function(torch.flatten)), "Identity": (_none, lambda layer, x: x),
+    "MaxPool2d": (lambda kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False: {}, _function(F.max_pool2d, "dilation")),
+    "AvgPool2d": (lambda kernel_size, stride=None, padding=0, ceil_mode=False: {}, _function(F.avg_pool2d)),
+    "AdaptiveAvgPool2d": (lambda output_size: {}, _function(F.adaptive_avg_pool2d)),
+}  # fmt: skip
+globals().update({name: _layer(name, *row) for name, row in LAYERS.items()})
+
+
+def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):
+    every = [parameters] if isinstance(parameters, Tensor) else parameters
+    grads = [each.grad for each in every if each.grad is not None]
+    total = torch.stack([each.norm() for each in grads]).norm()
+    share = min(max_norm / (total.item() + 1e-6), 1.0)
+    for each in grads:
+        each.mul_(share)
+    return total
+
+
+def _filled(values):
+    """Make a function that fills a tensor in place, whether it has gradients or not."""
+    filled = accepting("a mode nonlinearity")(values)
+    return lambda tensor, *args, **more: (
+        tensor.detach().copy_(filled(tensor.detach(), *args, **more)) is None or tensor
+    )
+
+
+_between = lambda x, bound: (torch.rand_like(x) * 2 - 1) * bound
 fileless(
     "torch.nn.init", zeros_=_filled(torch.zeros_like), ones_=_filled(torch.ones_like),
     constant_=_filled(torch.full_like), normal_=_filled(lambda x, mean=0.0, std=1.0: torch.randn_like(x) * std + mean),
-    uniform_=_filled(lambda x, a=0.0, b=1.0: torch.rand_like(x) * (b - a) + a),
-    xavier_uniform_=_filled(lambda x, gain=1.0: _spread(x, gain * math.sqrt(6 / sum(x._shape[:2])))),
-    kaiming_normal_=_filled(accepting("a mode nonlinearity")(lambda x: torch.randn_like(x) * math.sqrt(2 / math.prod(x._shape[1:])))),
-    kaiming_uniform_=_filled(accepting("a mode nonlinearity")(lambda x: _spread(x, math.sqrt(6 / math.prod(x._shape[1:]))))),
+    xavier_uniform_=_filled(lambda x, gain=1.0: _between(x, gain * math.sqrt(6 / sum(x._shape[:2])))),
+    kaiming_normal_=_filled(lambda x: torch.randn_like(x) * math.sqrt(2 / math.prod(x._shape[1:]))),
+    kaiming_uniform_=_filled(lambda x: _between(x, math.sqrt(6 / math.prod(x._shape[1:])))),
 )  # fmt: skip
 fileless("torch.nn.utils", clip_grad_norm_=clip_grad_norm_)

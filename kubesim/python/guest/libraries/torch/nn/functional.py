@@ -2,11 +2,12 @@
 
 import math
 
-import torch
+from _arrays import error
+
+from torch._tensor import pool_sides, together
 from torch._types import WORDS, state, work
 
 course = state.course
-_pair = lambda value: (value, value) if isinstance(value, int) else tuple(value)
 
 
 def _element(name):
@@ -16,7 +17,7 @@ def _element(name):
 relu, silu, sigmoid, tanh = (_element(name) for name in ("relu", "silu", "sigmoid", "tanh"))
 gelu = lambda input, approximate="none": input.gelu()
 softmax, log_softmax = (
-    lambda input, dim=-1, dtype=None, name=name: getattr(input, name)(dim) for name in ("softmax", "log_softmax")
+    lambda input, dim=-1, dtype=None, *, name=name: getattr(input, name)(dim) for name in ("softmax", "log_softmax")
 )
 
 
@@ -34,57 +35,22 @@ def linear(input, weight, bias=None):
     return found + bias.to(found.dtype) if bias is not None else found
 
 
-def embedding(input, weight, padding_idx=None):
-    if not weight._known() or input.numel() * weight._shape[1] > 1 << 16:
-        return estimate("Embedding", (weight,), (*input._shape, weight._shape[1]), 0, std=1.0)
-    if any(not 0 <= at < weight._shape[0] for at in input._flat()):
-        raise IndexError("index out of range in self")
-    return weight[input]
-
-
 def dropout(input, p=0.5, training=True, inplace=False):
     if not training or not p:
         return input
     return input * (state.source.draw(input, input._shape, "float32", "uniform", 0.0, 1.0) >= p) / (1 - p)
 
 
-def _normalized(x, dims, weight, bias, eps, shape):
-    found = (x - x.mean(dims, True)) / (x._reduced("var0", dims, True) + eps).sqrt()
-    return found * weight.reshape(shape) + bias.reshape(shape) if weight is not None else found
-
-
-def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
-    dims = tuple(range(-len(normalized_shape), 0))
-    return _normalized(input, dims, weight, bias, eps, tuple(normalized_shape))
-
-
-def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
-    shape, dims = (1, -1) + (1,) * (input.ndim - 2), tuple(at for at in range(input.ndim) if at != 1)
-    if not training:
-        found = (input - running_mean.reshape(shape)) / (running_var.reshape(shape) + eps).sqrt()
-        return found * weight.reshape(shape) + bias.reshape(shape)
-    with torch.no_grad():
-        for kept, own in ((running_mean, "mean"), (running_var, "var1")):
-            kept.copy_(kept * (1 - momentum) + input.detach()._reduced(own, dims) * momentum)
-    return _normalized(input, dims, weight, bias, eps, shape)
-
-
-def _sides(input, kernel, stride, padding):
-    pairs = zip(input._shape[2:], *map(_pair, (kernel, stride, padding)), strict=True)
-    return [(size + 2 * around - wide) // step + 1 for size, wide, step, around in pairs]
-
-
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     if input._shape[1] != weight._shape[1] * groups:
-        text = f"Given groups={groups}, weight of size {list(weight._shape)}, expected input{list(input._shape)} to have "
-        raise RuntimeError(f"{text}{weight._shape[1] * groups} channels, but got {input._shape[1]} channels instead")
+        shapes = {"weight": list(weight._shape), "input": list(input._shape), "wanted": weight._shape[1] * groups}
+        raise input._error("channels", groups=groups, got=input._shape[1], **shapes)
     if input._dtype != weight._dtype and not state.autocast:
-        text = f"Input type ({WORDS[input._dtype]}Tensor) and weight type ({WORDS[weight._dtype]}Tensor) should be the same"
-        raise RuntimeError(text)
-    torch._tensor.together(input, weight)
+        raise input._error("types", a=WORDS[input._dtype], b=WORDS[weight._dtype])
+    together(input, weight)
     out, *kernel = weight._shape[0], *(dilation * (size - 1) + 1 for size in weight._shape[2:])
     padding = [size // 2 for size in kernel] if padding == "same" else 0 if padding == "valid" else padding
-    shape = (input._shape[0], out, *_sides(input, kernel, stride, padding))
+    shape = (input._shape[0], out, *pool_sides(input, kernel, stride, padding))
     return estimate(
         "Convolution", (input, weight, bias), shape, 2.0 * math.prod(shape) * math.prod(weight._shape[1:])
     )
@@ -93,7 +59,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 def _pooled(name, share):
     def pool(input, kernel_size, stride=None, padding=0, ceil_mode=False):
         mean, std = input._statistics()
-        shape = (*input._shape[:2], *_sides(input, kernel_size, stride or kernel_size, padding))
+        shape = (*input._shape[:2], *pool_sides(input, kernel_size, stride or kernel_size, padding))
         return estimate(name, (input,), shape, 0, mean + std * share, std)
 
     return pool
@@ -103,13 +69,13 @@ max_pool2d, avg_pool2d = _pooled("MaxPool2DWithIndices", 0.5), _pooled("AvgPool2
 
 
 def adaptive_avg_pool2d(input, output_size):
-    sides = [max(size // wanted, 1) for size, wanted in zip(input._shape[2:], _pair(output_size), strict=True)]
-    return avg_pool2d(input, sides)
+    wanted = (output_size, output_size) if isinstance(output_size, int) else output_size
+    return estimate("AvgPool2D", (input,), (*input._shape[:2], *wanted), 0, *input._statistics())
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
-    flops = 2.0 * query.numel() * key._shape[-2] * 2
-    return estimate("ScaledDotProduct", (query, key, value), (*query._shape[:-1], value._shape[-1]), flops)
+    shape, flops = (*query._shape[:-1], value._shape[-1]), 4.0 * query.numel() * key._shape[-2]
+    return estimate("ScaledDotProduct", (query, key, value), shape, flops)
 
 
 # Losses.
@@ -124,36 +90,21 @@ def estimated_loss(x, initial, kind):
 
 
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    classes = input._shape[1] if input.ndim > 1 else input._shape[0]
     rows = input._shape[:1] + input._shape[2:] if input.ndim > 1 else ()
     if target._dtype == "int64" and target._shape != rows:
-        text = f"Expected input batch_size ({input._shape[0]}) to match target batch_size ({target._shape[0]})."
-        raise ValueError(text)
-    if not input._known():
-        return estimated_loss(input.float(), math.log(classes), "classes")
-    bad = (
-        [at for at in target._flat() if not 0 <= at < classes and at != ignore_index]
-        if target._dtype == "int64"
-        else ()
-    )
-    if bad:
-        raise IndexError(f"Target {bad[0]} is out of bounds.")
-    return nll_loss(
-        input.float().log_softmax(1 if input.ndim > 1 else 0),
-        target,
-        weight,
-        ignore_index,
-        reduction,
-        label_smoothing,
-    )
+        raise error("torch.batch", a=input._shape[0], b=target._shape[0])
+    logs = input.float().log_softmax(1 if input.ndim > 1 else 0) if input._known() else input.float()
+    return nll_loss(logs, target, weight, ignore_index, reduction, label_smoothing)
 
 
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean", smoothing=0.0):
+    dim = 1 if input.ndim > 1 else 0
     if not input._known():
-        return estimated_loss(input, math.log(input._shape[1]), "classes")
+        return estimated_loss(input, math.log(input._shape[dim]), "classes")
     if target.is_floating_point():
         return -(input * target).sum() / input._shape[0]
-    dim = 1 if input.ndim > 1 else 0
+    if bad := [at for at in target._flat() if not 0 <= at < input._shape[dim] and at != ignore_index]:
+        raise IndexError(f"Target {bad[0]} is out of bounds.")
     used = (target != ignore_index).float()
     at = (target * used.long()).unsqueeze(dim)
     chosen, counts = input.gather(dim, at).squeeze(dim), used if weight is None else weight[at.squeeze(dim)] * used
@@ -161,19 +112,18 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean", sm
     return loss.sum() / counts.sum() if reduction == "mean" else reduction_of(loss, reduction)
 
 
-def _pointwise(name, function):
+def _pointwise(function, initial=None):
     def loss(input, target, reduction="mean"):
         if not input._known() and (input._node or course.progress):
             mean, std = target._statistics()
-            return estimated_loss(input, (mean**2 + std**2) or 1.0 if name == "mse" else 0.693, "values")
+            return estimated_loss(input, initial or (mean**2 + std**2) or 1.0, "values")
         return reduction_of(function(input, target), reduction)
 
     return loss
 
 
-mse_loss = _pointwise("mse", lambda x, y: (x - y) ** 2)
-l1_loss = _pointwise("l1", lambda x, y: (x - y).abs())
+mse_loss, l1_loss = _pointwise(lambda x, y: (x - y) ** 2), _pointwise(lambda x, y: (x - y).abs())
+binary_cross_entropy_with_logits = _pointwise(lambda x, y: x.relu() - x * y + ((-x.abs()).exp() + 1).log(), 0.693)
 binary_cross_entropy = _pointwise(
-    "bce", lambda p, y: -(y * p.clamp(1e-12).log() + (1 - y) * (1 - p).clamp(1e-12).log())
+    lambda p, y: -(y * p.clamp(1e-12).log() + (1 - y) * (1 - p).clamp(1e-12).log()), 0.693
 )
-binary_cross_entropy_with_logits = _pointwise("bce", lambda x, y: x.relu() - x * y + ((-x.abs()).exp() + 1).log())
