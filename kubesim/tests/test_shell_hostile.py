@@ -339,7 +339,7 @@ async def test_the_event_loop_keeps_turning(script):
     assert slowest < 0.5  # seconds of this thread's own time; some hundredths on a quiet machine
 
 
-NO_NUMBERS = """uniq -f x f;uniq -w x f;uniq -s -1 f;column -c x f;xargs -n x echo < f
+NO_NUMBERS = """column -c x f;xargs -n x echo < f
 xargs -L a echo < f;xargs -P x echo < f;od -j x f;od -N -1 f
 du --max-depth=x .;head -n x f
 tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense;truncate -s x f

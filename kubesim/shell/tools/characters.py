@@ -24,7 +24,11 @@ def ranges(spec: str) -> list[tuple[int, int]] | None:
         if first < 1 or last < first:
             return None
         found.append((first, last))
-    return sorted(found)
+    merged: list[tuple[int, int]] = []
+    for first, last in sorted(found):
+        before = merged.pop() if merged and first <= merged[-1][1] else (first, last)
+        merged.append((before[0], max(before[1], last)))
+    return merged
 
 
 async def cut(process: Process) -> int:
@@ -47,29 +51,15 @@ async def cut(process: Process) -> int:
         await kit.usage(process, "the delimiter must be a single character")
     async for _, handle in kit.inputs(process, opts):
         async for line in kit.texts(process, handle):
-            await _cut_line(process, line, kind, chosen, delimiter, opts)
-    return opts.status
-
-
-async def _cut_line(
-    process: Process, line: str, kind: str, chosen: list[tuple[int, int]], delimiter: str, opts: kit.Options
-) -> None:
-    if kind == "f" and delimiter not in line:
-        if "s" not in opts:
+            if kind == "f" and delimiter in line:
+                parts = line.split(delimiter)
+                line = delimiter.join(part for first, last in chosen for part in parts[first - 1 : last])
+            elif kind != "f":
+                line = "".join(line[first - 1 : last] for first, last in chosen)
+            elif "s" in opts:
+                continue
             await process.write(line + "\n")
-        return
-    complement = "complement" in opts
-    if kind != "f" and not complement and len(line) > 1000:
-        await process.write("".join(line[first - 1 : last] for first, last in chosen) + "\n")
-        return
-    parts = line.split(delimiter) if kind == "f" else list(line)
-    kept = [
-        part
-        for index, part in enumerate(parts, 1)
-        if any(first <= index <= last for first, last in chosen) != complement
-    ]
-    joint = opts.get("output", delimiter) if kind == "f" else opts.get("output")
-    await process.write(joint.join(kept) + "\n")
+    return opts.status
 
 
 def charset(spec: str) -> list[str]:
@@ -115,7 +105,7 @@ async def tr(process: Process) -> int:
         await kit.usage(process, f"extra operand '{opts.args[most]}'")
     for spec in opts.args:
         await _check_set(process, spec)
-    if opts.args[1:] == [""] and "t" not in opts:
+    if opts.args[1:] == [""]:
         await kit.refuse(process, "when not truncating set1, string2 must be non-empty")
     first = charset(opts.args[0])
     second = charset(opts.args[1]) if len(opts.args) > 1 else []
@@ -145,7 +135,7 @@ def _tr_table(first: list[str], second: list[str], opts: kit.Options) -> dict[in
         return {ord(char): None for char in first}
     if not second:
         return {}
-    full = second + [second[-1]] * (len(first) - len(second)) if "t" not in opts else second
+    full = second + [second[-1]] * (len(first) - len(second))
     return {ord(old): new for old, new in zip(first, full, strict=False)}
 
 

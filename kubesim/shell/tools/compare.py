@@ -1,8 +1,9 @@
-"""Programs that compare or judge: diff, cmp, expr, file, ldd, getent."""
+"""Programs that compare or judge: diff, file, ldd."""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Device, Directory, File, Link
@@ -41,9 +42,7 @@ async def _pair(process: Process, old: str, new: str, opts: kit.Options, depth: 
             handle = process.fds[0] if name == "-" else process.open(name)
             texts.append(kit.text(await kit.everything(process, handle)))
         except FileError as error:
-            if "N" not in opts:
-                return await process.fail(f"{name}: {error.text}", 2)
-            texts.append("")
+            return await process.fail(f"{name}: {error.text}", 2)
     return await _differ(process, (old, new), texts, opts, depth)
 
 
@@ -53,7 +52,7 @@ async def _trees(process: Process, old: str, new: str, opts: kit.Options, depth:
     for name in sorted({*left, *right}):
         await process.tick()
         paths = (f"{old.rstrip('/')}/{name}", f"{new.rstrip('/')}/{name}")
-        if (name not in left or name not in right) and "N" not in opts:
+        if name not in left or name not in right:
             await process.write(f"Only in {old if name in left else new}: {name}\n")
             status = 1
         elif "r" in opts and depth < 32 or not isinstance(process.view.find(paths[0]), Directory):
@@ -63,12 +62,6 @@ async def _trees(process: Process, old: str, new: str, opts: kit.Options, depth:
 
 async def _differ(process: Process, names: tuple[str, str], texts: list[str], opts: kit.Options, depth: int) -> int:
     if texts[0] == texts[1]:
-        if "s" in opts:
-            await process.write(f"Files {names[0]} and {names[1]} are identical\n")
-        return 0
-    lines = [text.splitlines() for text in texts]
-    keys = [[_key(line, opts) for line in each] for each in lines]
-    if keys[0] == keys[1] and opts.any("iwb"):
         return 0
     if "q" in opts:
         await process.write(f"Files {names[0]} and {names[1]} differ\n")
@@ -76,72 +69,35 @@ async def _differ(process: Process, names: tuple[str, str], texts: list[str], op
     if depth:
         switches = [word for word in process.argv[1:] if word.startswith("-") and len(word) > 1]
         await process.write(" ".join(["diff", *switches, *names]) + "\n")
-    if max(map(len, lines)) > MOST_LINES:
+    old, new = ([_ended(line) for line in text.splitlines(keepends=True)] for text in texts)
+    if max(len(old), len(new)) > MOST_LINES:
         return await process.fail("memory exhausted", 2)
-    matcher = difflib.SequenceMatcher(None, keys[0], keys[1], autojunk=True)
-    unified = opts.any("uU") or process.busybox
-    if unified:
-        await _unified(process, names, texts, lines, matcher, opts)
+    if opts.any("uU") or process.busybox:
+        nodes = [process.view.find(name) if name != "-" else None for name in names]
+        times = [when(process, node.mtime if node else process.machine.now(), full=True) for node in nodes]
+        context = int(opts.get("U", "3")) if opts.get("U", "3").isdecimal() else 3
+        shown = difflib.unified_diff(old, new, *names, times[0], times[1], context)
     else:
-        await _plain(process, texts, lines, matcher)
+        shown = _plain(old, new)
+    for line in shown:
+        await process.write(line)
     return 1
 
 
-def _key(line: str, opts: kit.Options) -> str:
-    line = line.lower() if "i" in opts else line
-    return "".join(line.split()) if "w" in opts else " ".join(line.split()) if "b" in opts else line
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
 
 
-async def _plain(
-    process: Process, texts: list[str], lines: list[list[str]], matcher: difflib.SequenceMatcher[str]
-) -> None:
-    for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+def _plain(old: list[str], new: list[str]) -> Iterator[str]:
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new).get_opcodes():
         if tag == "equal":
             continue
         left = f"{i1 + 1},{i2}" if i2 - i1 > 1 else str(i2 if tag != "insert" else i1)
         right = f"{j1 + 1},{j2}" if j2 - j1 > 1 else str(j2 if tag != "delete" else j1)
-        await process.write(f"{left}{ {'insert': 'a', 'delete': 'd'}.get(tag, 'c') }{right}\n")
-        for at in range(i1, i2):
-            await process.write(f"< {lines[0][at]}\n" + _unended(texts[0], at == len(lines[0]) - 1))
-        if tag == "replace":
-            await process.write("---\n")
-        for at in range(j1, j2):
-            await process.write(f"> {lines[1][at]}\n" + _unended(texts[1], at == len(lines[1]) - 1))
-
-
-def _unended(text: str, last: bool) -> str:
-    return "\\ No newline at end of file\n" if last and not text.endswith("\n") else ""
-
-
-async def _unified(
-    process: Process,
-    names: tuple[str, str],
-    texts: list[str],
-    lines: list[list[str]],
-    matcher: difflib.SequenceMatcher[str],
-    opts: kit.Options,
-) -> None:
-    labels = opts.all("L")
-    for mark, name, label in zip(("---", "+++"), names, [*labels, "", ""][:2], strict=True):
-        node = process.view.find(name) if name != "-" else None
-        at = when(process, node.mtime if node else process.machine.now(), full=True)
-        await process.write(f"{mark} {label or f'{name}{chr(9)}{at}'}\n")
-    context = int(opts.get("U", "3")) if opts.get("U", "3").isdecimal() else 3
-    for group in matcher.get_grouped_opcodes(context):
-        i1, i2, j1, j2 = group[0][1], group[-1][2], group[0][3], group[-1][4]
-        await process.write(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@\n")
-        for tag, a1, a2, b1, b2 in group:
-            for index in range(a1, a2):
-                mark = " " if tag == "equal" else "-"
-                await process.write(mark + lines[0][index] + "\n" + _unended(texts[0], index == len(lines[0]) - 1))
-            for index in range(b1, b2) if tag != "equal" else ():
-                await process.write("+" + lines[1][index] + "\n" + _unended(texts[1], index == len(lines[1]) - 1))
-
-
-def _range(start: int, end: int) -> str:
-    if end - start == 1:
-        return str(start + 1)
-    return f"{start + 1 if end > start else start},{end - start}"
+        yield f"{left}{ {'insert': 'a', 'delete': 'd'}.get(tag, 'c') }{right}\n"
+        yield from (f"< {line}" for line in old[i1:i2])
+        yield "---\n" * (tag == "replace")
+        yield from (f"> {line}" for line in new[j1:j2])
 
 
 async def file(process: Process) -> int:

@@ -90,15 +90,9 @@ async def ls(process: Process) -> int:
 
 def ordered(entries: list[Entry], opts: kit.Options) -> list[Entry]:
     """Sort entries as asked."""
-    if "U" in opts or "f" in opts:
-        return entries
     found = sorted(entries, key=lambda entry: entry[0])
-    if "S" in opts or opts.get("sort") == "size":
-        found.sort(key=lambda entry: -size(entry[2]))
-    elif "t" in opts or opts.get("sort") == "time":
-        found.sort(key=lambda entry: -entry[2].mtime)
-    elif "X" in opts:
-        found.sort(key=lambda entry: entry[0].rpartition(".")[2])
+    if opts.any("St"):
+        found.sort(key=lambda entry: -size(entry[2]) if "S" in opts else -entry[2].mtime)
     if "first" in opts:
         found.sort(key=lambda entry: not isinstance(entry[2], Directory))
     return found[::-1] if "r" in opts else found
@@ -113,14 +107,14 @@ async def _folder(process: Process, path: str, opts: kit.Options, *, titled: boo
     if titled:
         await process.write(("" if first else "\n") + f"{path}:\n")
     names = directory.names()
-    if opts.any("af"):
+    if "a" in opts:
         names = [".", "..", *names]
     elif "A" not in opts:
         names = [name for name in names if not name.startswith(".")]
     entries = []
     for name in names:
         below = path.rstrip("/") + "/" + name
-        node = process.view.find(below, follow=name in (".", "..") or "L" in opts)
+        node = process.view.find(below, follow=name in (".", ".."))
         if node is not None:
             entries.append((name, below, node))
     await _print(process, ordered(entries, opts), opts, total=True)
@@ -134,7 +128,7 @@ async def _folder(process: Process, path: str, opts: kit.Options, *, titled: boo
 
 async def _print(process: Process, entries: list[Entry], opts: kit.Options, *, total: bool) -> None:
     terminal = process.tty(1)
-    long = opts.any("lgno") or "full" in opts
+    long = opts.any("ln") or "full" in opts
     if total and (long or "s" in opts):
         whole = sum(blocks(node) for _, _, node in entries)
         await process.write(f"total {human(whole * 1024) if 'h' in opts else whole}\n")
@@ -144,26 +138,21 @@ async def _print(process: Process, entries: list[Entry], opts: kit.Options, *, t
     shown = [_name(process, entry, opts) for entry in entries]
     if not shown:
         return
-    if "m" in opts:
-        await process.write(", ".join(shown) + "\n")
-    elif "1" in opts or not (terminal or opts.any("Cx")):
+    if "1" in opts or not (terminal or "C" in opts):
         await process.write("".join(name + "\n" for name in shown))
     else:
         wide = terminal.size[1] if terminal else 80
         plain = [len(_decorated(process, entry, opts)) for entry in entries]
-        await process.write(_columns(shown, plain, wide, across="x" in opts))
+        await process.write(_columns(shown, plain, wide))
 
 
-def _columns(shown: list[str], widths: list[int], wide: int, *, across: bool) -> str:
+def _columns(shown: list[str], widths: list[int], wide: int) -> str:
     count = len(shown)
     for rows in range(1, count + 1):
         columns = [list(range(at, min(at + rows, count))) for at in range(0, count, rows)]
         sizes = [max(widths[index] for index in column) + 2 for column in columns]
         if sum(sizes) - 2 <= wide or rows == count:
             break
-    if across and rows > 1:
-        columns = [list(range(at, count, len(columns))) for at in range(len(columns))]
-        sizes = [max((widths[index] for index in column), default=0) + 2 for column in columns]
     lines = []
     for row in range(rows):
         cells = [(column[row], sizes[at]) for at, column in enumerate(columns) if row < len(column)]
@@ -176,9 +165,7 @@ def _decorated(process: Process, entry: Entry, opts: kit.Options) -> str:
     name, _, node = entry
     if process.tty(1) and any(char in " '\"$&*()[]{};<>|\\!`" for char in name):
         name = quote(name, always=True)
-    if "Q" in opts:
-        name = f'"{name}"'
-    if "i" in opts and not opts.any("lgno"):
+    if "i" in opts and not opts.any("ln"):
         name = f"{node.number} {name}"
     if "F" in opts or "p" in opts:
         executable = isinstance(node, File) and node.mode & 0o111 and "F" in opts
@@ -228,11 +215,11 @@ async def _long(process: Process, entries: list[Entry], opts: kit.Options) -> No
         rows.append((entry, mode(node), str(node.links + _below(node)), owner, group, shown, name))
     wide = [max((len(row[column]) for row in rows), default=0) for column in range(1, 6)]
     for entry, shape, links, owner, group, shown, name in rows:
-        who = [f"{owner:<{wide[2]}}"] * ("g" not in opts) + [f"{group:<{wide[3]}}"] * (not opts.any("oG"))
+        who = f"{owner:<{wide[2]}} {group:<{wide[3]}}"
         start = f"{entry[2].number:>8} " if "i" in opts else ""
         start += f"{blocks(entry[2]):>3} " if "s" in opts else ""
         date = when(process, entry[2].mtime, full="full" in opts)
-        await process.write(f"{start}{shape} {links:>{wide[1]}} {' '.join(who)} {shown:>{wide[4]}} {date} {name}\n")
+        await process.write(f"{start}{shape} {links:>{wide[1]}} {who} {shown:>{wide[4]}} {date} {name}\n")
 
 
 def _below(node: Node) -> int:

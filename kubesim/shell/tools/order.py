@@ -1,4 +1,4 @@
-"""Programs that put lines in order or side by side: sort, uniq, comm, join, paste, seq, shuf."""
+"""Programs that put lines and numbers in order: sort, uniq, seq."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import heapq
 import re
 from typing import Any
 
-from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
@@ -40,55 +39,31 @@ class Keys:
 
     def __init__(self, opts: kit.Options) -> None:
         self.separator = opts.get("t") or None
-        self.flags = "".join(flag for flag in "nrfbghVMd" if flag in opts)
+        self.flags = "".join(flag for flag in "nrfbghV" if flag in opts)
         self.keys = [self._parse(word) for word in opts.all("k")]
 
-    def _parse(self, word: str) -> tuple[int, int, int, int, str]:
-        start, _, end = word.partition(",")
-        first = re.match(r"(\d{1,6})(?:\.(\d{1,6}))?(\w*)", start)
-        last = re.match(r"(\d{1,6})(?:\.(\d{1,6}))?(\w*)", end)
-        flags = (first[3] if first else "") + (last[3] if last else "")
-        return (
-            int(first[1]) if first else 1,
-            int(first[2] or 1) if first else 1,
-            int(last[1]) if last else 0,
-            int(last[2] or 0) if last else 0,
-            flags or self.flags,
-        )
+    def _parse(self, word: str) -> tuple[int, int | None, str]:
+        first, last = (re.match(r"(\d*)(\w*)", part) for part in (*word.split(","), "")[:2])
+        assert first is not None
+        assert last is not None
+        return int(first[1]), int(last[1]) if last[1] else None, first[2] + last[2] or self.flags
 
-    def _extract(self, line: str, key: tuple[int, int, int, int, str]) -> str:
-        first, offset, last, end, flags = key
-        if self.separator:
-            fields = line.split(self.separator)
-            joint = self.separator
-        else:
-            fields, joint = re.findall(r"\s*\S+|\s+$", line), ""
-        chosen = fields[first - 1 : last or None]
-        if end and last and len(fields) >= last:
-            chosen = [*chosen[:-1], chosen[-1][:end]] if chosen else []
-        text = joint.join(chosen)
-        return (text.lstrip() if "b" in flags else text)[offset - 1 :]
-
-    def _value(self, text: str, flags: str) -> Any:
+    def _value(self, line: str, key: tuple[int, int | None, str]) -> Any:
+        first, last, flags = key
+        fields = line.split(self.separator) if self.separator else re.findall(r"\s*\S+|\s+$", line)
+        text = (self.separator or "").join(fields[first - 1 : last]) if key[0] else line
         if "n" in flags or "g" in flags:
-            return numeric(text)
-        if "h" in flags:
-            return human(text)
-        if "V" in flags:
-            return version(text)
-        if "M" in flags:
-            months = "JANFEBMARAPRMAYJUNJULAUGSEPOCTNOVDEC"
-            return months.find(text.strip()[:3].upper()) // 3 + 1
-        text = text.lstrip() if "b" in flags else text
-        if "d" in flags:
-            text = re.sub(r"[^\w\s]", "", text)
-        return text.upper() if "f" in flags else text
+            value: Any = numeric(text)
+        elif "h" in flags or "V" in flags:
+            value = human(text) if "h" in flags else version(text)
+        else:
+            text = text.lstrip() if "b" in flags else text
+            value = text.upper() if "f" in flags else text
+        return _turned(value, reverse="r" in flags)
 
     def of(self, line: str) -> list[Any]:
         """Return what a line is ordered by."""
-        if not self.keys:
-            return [_turned(self._value(line, self.flags), reverse="r" in self.flags)]
-        return [_turned(self._value(self._extract(line, key), key[4]), reverse="r" in key[4]) for key in self.keys]
+        return [self._value(line, key) for key in self.keys or [(0, None, self.flags)]]
 
 
 class _Reversed:
@@ -121,19 +96,10 @@ async def sort(process: Process) -> int:
     for text in map(kit.text, lines):
         await process.tick()
         rows.append((keys.of(text), _last_resort(text, opts), text))
-    if opts.any("cC"):
-        return await _check(process, rows, opts)
     ordered = await _ordered(process, rows)
     if "u" in opts:
         ordered = [row for index, row in enumerate(ordered) if not index or row[0] != ordered[index - 1][0]]
-    out = "".join(text + "\n" for _, _, text in ordered)
-    if "o" not in opts:
-        await process.write(out)
-        return 0
-    try:
-        process.view.write(opts.get("o"), kit.data(out))
-    except FileError as error:
-        return await process.fail(f"open failed: {opts.get('o')}: {error.text}", 2)
+    await process.write("".join(text + "\n" for _, _, text in ordered))
     return 0
 
 
@@ -158,15 +124,6 @@ async def _ordered(process: Process, rows: list[Any]) -> list[Any]:
     return merged
 
 
-async def _check(process: Process, rows: list[Any], opts: kit.Options) -> int:
-    for index in range(1, len(rows)):
-        if rows[index][:2] < rows[index - 1][:2]:
-            if "c" in opts:
-                await process.fail(f"{(opts.args or ['-'])[0]}:{index + 1}: disorder: {rows[index][2]}")
-            return 1
-    return 0
-
-
 async def uniq(process: Process) -> int:
     """Drop lines that repeat the one before."""
     opts = await kit.options(process)
@@ -174,7 +131,7 @@ async def uniq(process: Process) -> int:
     groups: list[tuple[int, str]] = []
     before = None
     for line in map(kit.text, lines):
-        key = _uniq_key(line, opts)
+        key = line.lower() if "i" in opts else line
         if groups and key == before:
             groups[-1] = (groups[-1][0] + 1, groups[-1][1])
         else:
@@ -184,18 +141,8 @@ async def uniq(process: Process) -> int:
     for count, line in groups:
         if "d" in opts and count == 1 or "u" in opts and count > 1:
             continue
-        for _ in range(count if "D" in opts else 1):
-            await process.write((f"{count:7d} " if "c" in opts else "") + line + "\n")
+        await process.write((f"{count:7d} " if "c" in opts else "") + line + "\n")
     return status
-
-
-def _uniq_key(line: str, opts: kit.Options) -> str:
-    for _ in range(min(int(opts.get("f", "0")), 1000)):
-        line = re.sub(r"^\s*\S+", "", line)
-    line = line[int(opts.get("s", "0")) :]
-    if "w" in opts:
-        line = line[: int(opts.get("w"))]
-    return line.lower() if "i" in opts else line
 
 
 async def seq(process: Process) -> int:
@@ -232,8 +179,7 @@ async def _count_up(process: Process, opts: kit.Options, span: tuple[float, floa
     while (
         (value := first + index * step) <= last + 1e-9 if step > 0 else (value := first + index * step) >= last - 1e-9
     ):
-        shown = opts.get("f").replace("%g", f"{value:g}") if "f" in opts else f"{value:0{wide}.{places}f}"
-        await process.write((joint if index else "") + shown)
+        await process.write((joint if index else "") + f"{value:0{wide}.{places}f}")
         index += 1
     if index:
         await process.write("\n")

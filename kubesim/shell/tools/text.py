@@ -1,4 +1,4 @@
-"""Text as a whole and line by line: cat, tac, head, tail, wc, nl, rev, fold, expand, tee."""
+"""Text as a whole and line by line: cat, tac, head, tail, wc, tee."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLLOW_S = 1.0
 async def cat(process: Process) -> int:
     """Copy files to standard output, numbered or made visible on request."""
     opts = await kit.options(process)
-    plain = not opts.given or all(flag in "u" for flag, _ in opts.given)
+    plain = not opts.any("An")
     number = 0
     async for _, handle in kit.inputs(process, opts):
         if plain:
@@ -36,35 +36,19 @@ async def process_read(process: Process, handle: Handle) -> bytes:
 
 
 async def _decorated(process: Process, handle: Handle, opts: kit.Options, number: int) -> int:
-    blank = False
     async for line in kit.lines(process, handle):
-        empty = line == b"\n"
-        if "s" in opts and empty and blank:
-            continue
-        blank = empty
-        if opts.any("AeEvtT"):
-            line = _visible(line, opts)
-        if "n" in opts and "b" not in opts or "b" in opts and not empty:
-            number += 1
-            await process.write(f"{number:6d}\t")
-        await process.write(line)
+        number += 1
+        body = line.removesuffix(b"\n")
+        if "A" in opts:
+            line = b"".join(map(_shown, body)) + b"$\n" * (body != line)
+        await process.write((f"{number:6d}\t".encode() if "n" in opts else b"") + line)
     return number
 
 
-def _visible(line: bytes, opts: kit.Options) -> bytes:
-    ended = line.endswith(b"\n")
-    body = line.removesuffix(b"\n")
-    if opts.any("AvetT"):
-        tabs = opts.any("AtT")
-        body = b"".join(_shown(byte, tabs=tabs) for byte in body)
-    return body + (b"$" if opts.any("AeE") and ended else b"") + (b"\n" if ended else b"")
-
-
-def _shown(byte: int, *, tabs: bool) -> bytes:
-    if byte == 9 and not tabs:
-        return b"\t"
+def _shown(byte: int) -> bytes:
+    """Return a byte so that it can be seen."""
     if byte >= 128:
-        return b"M-" + _shown(byte - 128, tabs=True)
+        return b"M-" + _shown(byte - 128)
     return b"^" + bytes([byte ^ 64]) if byte < 32 or byte == 127 else bytes([byte])
 
 
@@ -173,7 +157,7 @@ async def _follow(process: Process, ends: list[tuple[str, int]], every: float, *
 async def wc(process: Process) -> int:
     """Count lines, words and bytes."""
     opts = await kit.options(process)
-    flags = [flag for flag in "lwmcL" if flag in opts] or ["l", "w", "c"]
+    flags = [flag for flag in "lwmc" if flag in opts] or ["l", "w", "c"]
     rows: list[tuple[dict[str, int], str]] = []
     async for name, handle in kit.inputs(process, opts):
         rows.append((await _counted(process, handle), name if opts.args else ""))
@@ -186,14 +170,12 @@ async def wc(process: Process) -> int:
 
 
 async def _counted(process: Process, handle: Handle) -> dict[str, int]:
-    counts = dict.fromkeys("lwcmL", 0)
+    counts = dict.fromkeys("lwcm", 0)
     async for line in kit.lines(process, handle):
-        text = kit.text(line)
         counts["l"] += line.endswith(b"\n")
         counts["w"] += len(line.split())
         counts["c"] += len(line)
-        counts["m"] += len(text)
-        counts["L"] = max(counts["L"], len(text.rstrip("\n").expandtabs(8)))
+        counts["m"] += len(kit.text(line))
     return counts
 
 
