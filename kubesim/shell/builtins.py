@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Builtin = Callable[["Shell", list[str]], Awaitable[int]]
 _SPECIAL = ". : break continue eval exec exit export readonly return set shift trap unset"
-_BASH_ONLY = "source declare typeset let shopt builtin mapfile readarray complete disown logout"
+_BASH_ONLY = "source declare typeset let shopt mapfile readarray complete disown logout"
 SPECIAL, BASH_ONLY = frozenset(_SPECIAL.split()), frozenset(_BASH_ONLY.split())
 ASH_TOO = frozenset({"source", "let"})
 

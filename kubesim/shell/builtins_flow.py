@@ -205,15 +205,6 @@ async def shift(shell: Shell, argv: list[str]) -> int:
     return 0
 
 
-async def builtin(shell: Shell, argv: list[str]) -> int:
-    """Run a builtin, whatever functions there are."""
-    if len(argv) < 2:
-        return 0
-    if argv[1] not in shell.builtins.table:
-        raise ShellError(f"{argv[1]}: not a shell builtin", 1)
-    return await shell.builtins.table[argv[1]](shell, argv[1:])
-
-
 TABLE = {
     ":": true,
     "true": true,
@@ -232,5 +223,4 @@ TABLE = {
     "[": test,
     "[[": test,
     "shift": shift,
-    "builtin": builtin,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import posixpath
 import re
 from itertools import takewhile
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from kubesim.shell.errors import FileError
 from kubesim.shell.expand import cut
 from kubesim.shell.files import Directory
+from kubesim.shell.jobs import first
 from kubesim.shell.printf import FormatError, Formatter, escapes
 from kubesim.shell.programs import search
 from kubesim.shell.state import ShellError, options
@@ -113,14 +113,9 @@ async def _timed(shell: Shell, opts: dict[str, str]) -> tuple[str, bool | None]:
     if "t" not in opts:
         return await _read_line(shell, opts, [])
     got: list[str] = []
-    reading = asyncio.ensure_future(_read_line(shell, opts, got))
-    clock = asyncio.ensure_future(shell.process.machine.clock.sleep(float(opts["t"])))
-    try:
-        await asyncio.wait({reading, clock}, return_when=asyncio.FIRST_COMPLETED)
-        return await reading if reading.done() else ("".join(got), None)
-    finally:
-        reading.cancel()
-        clock.cancel()
+    clock = shell.process.machine.clock.sleep(float(opts["t"]))
+    reading, _ = await first(_read_line(shell, opts, got), clock)
+    return reading.result() if reading.done() else ("".join(got), None)
 
 
 async def _read_line(shell: Shell, opts: dict[str, str], got: list[str]) -> tuple[str, bool]:

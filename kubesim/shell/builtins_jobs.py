@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from kubesim.shell.jobs import Job
+from kubesim.shell.jobs import Job, first
 from kubesim.shell.signals import LISTING, NAMES, number
 from kubesim.shell.state import ShellError, options
 
@@ -117,16 +117,10 @@ async def _until(shell: Shell, job: Job) -> bool:
     shell.woken.clear()
     if shell.pending:
         return False
-    woken = asyncio.ensure_future(shell.woken.wait())
-    try:
-        for process in job.processes:
-            ended = asyncio.ensure_future(process.wait())
-            await asyncio.wait({woken, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                ended.cancel()
-                return False
-    finally:
-        woken.cancel()
+    for process in job.processes:
+        _, ended = await first(shell.woken.wait(), process.wait())
+        if not ended.done():
+            return False
     return True
 
 

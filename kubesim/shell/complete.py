@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shlex
 
 from kubesim.shell.errors import FileError, StartError
-from kubesim.shell.files import Device, Directory, File
-from kubesim.shell.handles import Capture, Handle, OpenFile
+from kubesim.shell.files import Directory, File
+from kubesim.shell.handles import Bytes, Capture, Handle
 from kubesim.shell.interp import Shell
+from kubesim.shell.jobs import first
 from kubesim.shell.kubectl.flags import NAMES
 from kubesim.shell.lineedit import Completion
-from kubesim.shell.machine import Process
 
 WAIT_S = 3.0
 """After so long an answer is not waited for."""
@@ -136,26 +135,12 @@ async def _named(shell: Shell, asked: list[str], word: str) -> list[str]:
 async def _asked(shell: Shell, argv: list[str]) -> str:
     """Return what a program prints, if it does so in time; its errors are nobody's."""
     told = Capture(MOST_BYTES)
-    silent = OpenFile(
-        shell.process.view, Device(kind="null"), "/dev/null", readable=True, writable=True, append=False
-    )
-    fds: dict[int, Handle] = {0: silent, 1: told, 2: silent}
+    fds: dict[int, Handle] = {0: Bytes(b""), 1: told, 2: Capture(MOST_BYTES)}
     try:
         process = shell.process.run(argv, env=shell.state.environment(), fds=fds)
     except (StartError, FileError):
         return ""
-    await _within(process, WAIT_S)
+    _, ended = await first(process.machine.clock.sleep(WAIT_S), process.wait())
+    if not ended.done():
+        process.signal("KILL")
     return told.data.decode("utf-8", "replace")
-
-
-async def _within(process: Process, limit: float) -> None:
-    """Wait for a process, but no longer than ``limit`` seconds of the clock: then it is killed."""
-    clock = asyncio.ensure_future(process.machine.clock.sleep(limit))
-    ended = asyncio.ensure_future(process.wait())
-    try:
-        await asyncio.wait({clock, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if not ended.done():
-            process.signal("KILL")
-    finally:
-        clock.cancel()
-        ended.cancel()

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from kubesim.shell.errors import FileError, StartError
 
+OPENING = {
+    "dash": (("cannot open", "cannot create"), ("No such file", "Directory nonexistent")),
+    "ash": (("can't open", "can't create"), ("no such file", "nonexistent directory")),
+}
+"""What cannot be done to a file that is read or created, and what is missing."""
+
 
 def place(dialect: str, name: str, line: int, interactive: bool) -> str:
     """Return what stands before a message."""
@@ -27,20 +33,9 @@ def not_found(dialect: str, name: str, error: StartError) -> str:
 
 def cannot_open(dialect: str, error: FileError, *, creating: bool) -> str:
     """Word that a redirection failed."""
-    text = error.text
-    if dialect == "bash" and error.code == "EEXIST":
-        return f"{error.path}: cannot overwrite existing file"
     if dialect == "bash":
-        return f"{error.path}: {text}"
+        return f"{error.path}: {'cannot overwrite existing file' if error.code == 'EEXIST' else error.text}"
     if error.code == "EBADF":
-        return f"{error.path}: Bad file descriptor" if dialect == "dash" else f"{error.path}: {text}"
-    if error.code == "ENOENT":
-        text = "Directory nonexistent" if creating else "No such file"
-    verb = (
-        ("cannot create" if creating else "cannot open")
-        if dialect == "dash"
-        else ("can't create" if creating else "can't open")
-    )
-    if dialect == "ash" and error.code == "ENOENT":
-        text = "nonexistent directory" if creating else "no such file"
-    return f"{verb} {error.path}: {text}"
+        return f"{error.path}: {error.text}"
+    verbs, missing = OPENING[dialect]
+    return f"{verbs[creating]} {error.path}: {missing[creating] if error.code == 'ENOENT' else error.text}"

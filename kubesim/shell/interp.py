@@ -354,16 +354,10 @@ class Shell(Subshells):
 
     async def _case(self, node: Case, final: bool) -> int:
         subject = await self._guarded(self.expander.value(node.subject))
-        through = False
-        status = 0
-        for choices, body, end in node.items:
-            if not through and not await self._choose(choices, subject):
-                continue
-            status = await self.execute(body)
-            if not end:
-                return status
-            through = end == ";&"
-        return status
+        for choices, body in node.items:
+            if await self._choose(choices, subject):
+                return await self.execute(body)
+        return 0
 
     async def _choose(self, choices: tuple[Word, ...], subject: str) -> bool:
         extended = "extglob" in self.state.shopt

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubesim.shell.machine import Process
 from kubesim.shell.signals import DEATHS, NAMES, NUMBERS
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
+
+
+async def first(*works: Awaitable[Any]) -> list[asyncio.Future[Any]]:
+    """Wait until one of several things is done, and give up the others; returns all of them."""
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class Interrupted(Exception):
@@ -112,16 +124,10 @@ class Jobs:
             for process in job.processes:
                 await process.wait()
             return
-        halted = asyncio.ensure_future(job.halted.wait())
-        try:
-            for process in job.processes:
-                ended = asyncio.ensure_future(process.wait())
-                await asyncio.wait({halted, ended}, return_when=asyncio.FIRST_COMPLETED)
-                if not ended.done():
-                    ended.cancel()
-                    return
-        finally:
-            halted.cancel()
+        for process in job.processes:
+            _, ended = await first(job.halted.wait(), process.wait())
+            if not ended.done():
+                return
 
     async def _stopped(self, job: Job) -> int:
         if not job.number:

@@ -18,7 +18,7 @@ MOST_ALIASES = 64
 OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do"}
 BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "case": ";;"}
 """By the word that opens a part of a compound command: what ends it."""
-_OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|\|&|[|&;()]")
+_OPERATOR = re.compile(r"&&|\|\||;;|\|&|[|&;()]")
 _REDIRECT = re.compile(r"<<-|<<<|<<|<&|<>|<|>>|>&|>\||>")
 _END = r"(?=[\s;&|()<>]|\Z)"
 _RESERVED = re.compile(rf"(if|then|elif|else|fi|while|until|for|do|done|case|esac|function|[{{}}!]){_END}")
@@ -97,7 +97,7 @@ class Lexer(WordReader):
             return ""
         match = _OPERATOR.match(self.text, self.at)
         found = match[0] if match else ""
-        return found[:-1] if found in (";;&", ";&", "|&") and not bash else found
+        return "|" if found == "|&" and not bash else found
 
     def _take(self, *operators: str) -> str:
         """Take one of these operators, if one is next."""

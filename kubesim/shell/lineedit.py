@@ -12,8 +12,6 @@ from kubesim.shell.machine import Process
 from kubesim.shell.terminal import Terminal
 
 LONGEST = 8192
-ASK_ABOVE = 100
-"""So many choices are only shown after a question (completion-query-items)."""
 
 
 @dataclass
@@ -286,13 +284,6 @@ class LineEditor:
             names = [name.rstrip("/").rpartition("/")[2] + "/" * name.endswith("/") for name in names]
         await self.process.write("\n")
         self.row = 0
-        if len(names) >= ASK_ABOVE:
-            await self.process.write(f"Display all {len(names)} possibilities? (y or n)")
-            agreed = await self._chosen(b"yY ", b"nN\x7f\x07\x03")
-            await self.process.write("\n")
-            if not agreed:
-                await self._draw()
-                return
         wide = max(map(len, names)) + 2
         count = self.terminal.size[1] // wide
         count = max(count - 1 if count > 1 and count * wide == self.terminal.size[1] else count, 1)
@@ -300,16 +291,6 @@ class LineEditor:
         lines = ["".join(f"{name:<{wide}}" for name in names[row::rows]).rstrip() for row in range(rows)]
         await self.process.write("".join(f"{line}\n" for line in lines))
         await self._draw()
-
-    async def _chosen(self, yes: bytes, no: bytes) -> bytes:
-        """Return the key that agrees; empty where one does not, or nothing more is typed."""
-        while True:
-            key = await self.keyboard.key()
-            if key == b"" or key in no:
-                return b""
-            if key in yes:
-                return key
-            await self.process.write("\a")
 
 
 def _word(text: str) -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
+from kubesim import data
 from kubesim.shell.files import HIDDEN, Files, Mount
 
 if TYPE_CHECKING:
@@ -13,7 +15,6 @@ if TYPE_CHECKING:
 
 NODE_DISK = ("/dev/sda1", "ext4")
 """Source and kind of what lies on a node's disk."""
-QUIET = "nosuid,nodev,noexec,relatime"
 SNAPSHOTS = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots"
 
 
@@ -26,25 +27,9 @@ class Row(NamedTuple):
     options: str
 
 
-# Of containerd's default specification, and the paths that it masks.
-FIRST = (
-    Row("proc", "/proc", "proc", f"rw,{QUIET}"),
-    Row("tmpfs", "/dev", "tmpfs", "rw,nosuid,size=65536k,mode=755,inode64"),
-    Row("devpts", "/dev/pts", "devpts", "rw,nosuid,noexec,relatime,gid=5,mode=620,ptmxmode=666"),
-    Row("mqueue", "/dev/mqueue", "mqueue", f"rw,{QUIET}"),
-    Row("sysfs", "/sys", "sysfs", f"ro,{QUIET}"),
-    Row("cgroup", "/sys/fs/cgroup", "cgroup2", f"ro,{QUIET}"),
-)
-MASKED = (
-    *(Row("proc", f"/proc/{name}", "proc", f"ro,{QUIET}") for name in ("bus", "fs", "irq", "sys", "sysrq-trigger")),
-    Row("tmpfs", "/proc/acpi", "tmpfs", "ro,relatime,inode64"),
-    *(
-        Row("tmpfs", f"/proc/{name}", "tmpfs", "rw,nosuid,size=65536k,mode=755,inode64")
-        for name in ("kcore", "keys", "timer_list")
-    ),
-    *(Row("tmpfs", path, "tmpfs", "ro,relatime,inode64") for path in ("/proc/scsi", "/sys/firmware")),
-)
-SHARED = f"rw,{QUIET},size=65536k,inode64"
+_TABLE = data.read(Path(__file__).with_name("mounts.yaml"))
+FIRST, MASKED = (tuple(Row(*row) for row in _TABLE[name]) for name in ("first", "masked"))
+SHARED = "rw,nosuid,nodev,noexec,relatime,size=65536k,inode64"
 """Options of /dev/shm."""
 
 

@@ -152,10 +152,10 @@ class CountingFor:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``case``: patterns, body and the operator that ends each item."""
+    """``case``: patterns and body of each item."""
 
     subject: Word
-    items: tuple[tuple[tuple[Word, ...], Node, str], ...]
+    items: tuple[tuple[tuple[Word, ...], Node], ...]
 
 
 @dataclass(frozen=True, slots=True)

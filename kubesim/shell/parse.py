@@ -38,7 +38,6 @@ LONGEST_SCRIPT = 256 << 10
 MOST_OPEN = 60
 DECLARING = {"declare", "typeset", "local", "export", "readonly"}
 CLOSERS = ("then", "do", "fi", "done", "}", "elif", "else", "esac")
-CASE_ENDS = (";;", ";&", ";;&")
 _ASSIGNING = re.compile(r"[A-Za-z_]\w*(\[[^]]*\])?\+?=")
 
 
@@ -287,7 +286,7 @@ class _Parser(Lexer):
             self._newlines()
         return Case(subject, tuple(items))
 
-    def _case_item(self) -> tuple[tuple[Word, ...], Node, str]:
+    def _case_item(self) -> tuple[tuple[Word, ...], Node]:
         self._take("(")
         patterns = [self._word()[0]]
         while self._take("|"):
@@ -295,8 +294,9 @@ class _Parser(Lexer):
         if not self._take(")"):
             self._refuse()
         body = self._sequence()
-        end = "" if self._reserved() == "esac" else self._take(*CASE_ENDS) or self._refuse()
-        return tuple(patterns), body, end if end != ";;" else ""
+        if self._reserved() != "esac" and not self._take(";;"):
+            self._refuse()
+        return tuple(patterns), body
 
     # bash's own
 

@@ -19,15 +19,6 @@ BUILT = 1_735_689_600.0  # when the files of images were made
 OWN_RELEASES = {"debian": "debian-12", "toolbox": "debian-12", "alpine": "alpine-3.20"}
 """What an image kind is where nobody says which release."""
 UNQUOTED = ("ID", "ID_LIKE", "VERSION_CODENAME", "UBUNTU_CODENAME")
-DEBIAN = {
-    "debian-11": "11.11",
-    "debian-12": "12.8",
-    "debian-13": "13.1",
-    "ubuntu-20.04": "bullseye/sid",
-    "ubuntu-22.04": "bookworm/sid",
-    "ubuntu-24.04": "trixie/sid",
-}
-"""What /etc/debian_version says."""
 MODES = {"root": 0o700, "tmp": 0o1777, "var/tmp": 0o1777, "proc": 0o555, "sys": 0o555}
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 
@@ -39,7 +30,7 @@ def _releases() -> dict[str, dict[str, str]]:
 
 def _release(name: str) -> str:
     """Return the text of an /etc/os-release."""
-    rows = _releases()[name].items()
+    rows = ((key, value) for key, value in _releases()[name].items() if key.isupper())
     return "".join(f"{key}={value}\n" if key in UNQUOTED else f'{key}="{value}"\n' for key, value in rows)
 
 
@@ -111,8 +102,7 @@ def _configure(etc: Directory, release: str, entry: dict[str, Any]) -> None:
     texts: dict[str, str] = {name: entry[name] for name in ("passwd", "group", "nsswitch.conf") if name in entry}
     if release:
         texts["os-release"] = _release(release)
-    if release in DEBIAN:
-        texts["debian_version"] = DEBIAN[release] + "\n"
+        texts |= {key: f"{value}\n" for key, value in _releases()[release].items() if key == "debian_version"}
     for name, text in texts.items():
         etc.put(name, File(data=text.encode(), mtime=BUILT))
 

@@ -65,20 +65,20 @@ class BreakLoop(Exception):
         self.again = again
 
 
-class ReturnFrom(Exception):
-    """``return``."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-class ExitShell(Exception):
-    """``exit``, or an error that ends the shell."""
+class Leaving(Exception):
+    """The end of something before its last command, with a status."""
 
     def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = status & 255
+
+
+class ReturnFrom(Leaving):
+    """``return``."""
+
+
+class ExitShell(Leaving):
+    """``exit``, or an error that ends the shell."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,10 @@ from kubesim.shell.programs import Program, find
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, Variable
 from kubesim.shell.values import Values
 
+INHERITED = ("builtins", "status", "line", "last_background", "unchecked", "calls", "first", "began",
+             "command_string", "line_offset", "named")  # fmt: skip
+"""What a subshell has of its shell beside its state."""
+
 
 class Subshells(Values):
     """The processes of one shell."""
@@ -125,14 +129,9 @@ class Subshells(Values):
         state.traps = {name: text for name, text in state.traps.items() if not text}
         state.scopes = state.scopes or []
         inner = type(self)(process, self.dialect, self.name, state)
-        inner.builtins = self.builtins
-        inner.status, inner.line, inner.last_background = self.status, self.line, self.last_background
-        inner.unchecked = self.unchecked
-        inner.loops, inner.calls, inner.names = 0, self.calls, list(self.names)
-        inner.subshell, inner.first, inner.began = True, self.first, self.began
-        inner.command_string = self.command_string
-        inner.line_offset, inner.named = self.line_offset, self.named
-        inner.typed = list(self.typed)
+        for name in INHERITED:
+            setattr(inner, name, getattr(self, name))
+        inner.subshell, inner.names, inner.typed = True, list(self.names), list(self.typed)
 
         async def main(process: Process) -> int:
             return await inner.finish(inner.execute(node, final=True))
@@ -143,9 +142,7 @@ class Subshells(Values):
         """Await a shell's whole work, then its EXIT trap; returns the status."""
         try:
             status = await work
-        except ExitShell as leave:
-            status = leave.status
-        except ReturnFrom as leave:
+        except (ExitShell, ReturnFrom) as leave:
             status = leave.status
         except BreakLoop:
             status = 0

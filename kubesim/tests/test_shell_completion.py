@@ -141,14 +141,6 @@ async def test_names_are_listed_in_columns(session):
     await session.does("kubectl get pods web-\t\t", "\r\nweb-0  web-1\r\n")
 
 
-async def test_many_choices_come_after_a_question():
-    made = Session(size=(6, 40))
-    await made.screen.shows("# ")
-    await made.does("\t\t", "possibilities? (y or n)")
-    await made.does("n", "# ")
-    made.machine.stop()
-
-
 async def test_what_the_pod_may_not_see_is_neither_completed_nor_complained_of(session):
     text = await session.does("kubectl get secrets \t\tx\x15echo over\r", "\r\nover\r\n")
     assert "forbidden" not in text
