@@ -72,9 +72,9 @@ PID = "\0"
 """Stands in a line for the number of the process that has written it."""
 
 
-def klog(at: datetime, level: str, place: str, text: str) -> str:
-    """Return a line as Kubernetes' programs log it."""
-    return f"{level}{at:%m%d %H:%M:%S.%f} {PID} {place}] {text}"
+def klog(at: datetime, level: str, place: str, text: str) -> tuple[datetime, str]:
+    """Return a line as Kubernetes' programs log it, with its time."""
+    return at, f"{level}{at:%m%d %H:%M:%S.%f} {PID} {place}] {text}"
 
 
 def _kubelet_itself(side: HostSide) -> list[tuple[datetime, str]]:
@@ -88,8 +88,7 @@ def _kubelet_itself(side: HostSide) -> list[tuple[datetime, str]]:
         (0.364, "server.go:1262", '"Started kubelet"'),
         (0.391, "kubelet.go:2428", '"Starting kubelet main sync loop"'),
     ]
-    moments = [(since + timedelta(seconds=after), place, text) for after, place, text in said]
-    found = [(at, klog(at, "I", place, text)) for at, place, text in moments]
+    found = [klog(since + timedelta(seconds=after), "I", place, text) for after, place, text in said]
     down, now = side.services.of("containerd").since, side.now()
     if side.services.runs("containerd") or down is None:
         return found
@@ -97,16 +96,10 @@ def _kubelet_itself(side: HostSide) -> list[tuple[datetime, str]]:
     for number in range(max(count - MOST_CHECKS, 0) + 1, count + 1):
         at = max(down, since) + timedelta(seconds=number * SANE_S)
         text = f'"Container runtime sanity check failed" err={json.dumps(NO_SOCKET)}'
-        found.append((at, klog(at, "E", "kubelet.go:2997", text)))
+        found.append(klog(at, "E", "kubelet.go:2997", text))
         if (at - down).total_seconds() >= DOWN_S:
-            found.append(
-                (
-                    at,
-                    klog(
-                        at, "E", "kubelet.go:2452", '"Skipping pod synchronization" err="container runtime is down"'
-                    ),
-                )
-            )
+            text = '"Skipping pod synchronization" err="container runtime is down"'
+            found.append(klog(at, "E", "kubelet.go:2452", text))
     return found
 
 
@@ -130,28 +123,23 @@ def _kubelet(pod: Obj) -> list[tuple[datetime, str]]:
     meta = pod["metadata"]
     name, uid = f"{meta['namespace']}/{meta['name']}", meta["uid"]
     at = _inside(parse((pod.get("status") or {}).get("startTime") or meta["creationTimestamp"]), 0.1, uid)
-    lines = [(at, klog(at, "I", "kubelet.go:2515", f'"SyncLoop ADD" source="api" pods=["{name}"]'))]
-    lines += _evicted(pod, name)
+    added = f'"SyncLoop ADD" source="api" pods=["{name}"]'
+    lines = [klog(at, "I", "kubelet.go:2515", added), *_evicted(pod, name)]
     for each in _statuses(pod):
         state = each.get("state") or {}
         ended, number = state.get("terminated") or {}, str(each.get("containerID", "")).rpartition("/")[2]
-        turns = (("ContainerStarted", state.get("running") or ended), ("ContainerDied", ended))
-        for kind, turn in turns if number else ():
-            begins = kind == "ContainerStarted"
-            if at_turn := _began(turn) if begins else turn.get("finishedAt"):
-                event = f'event={{"ID":"{uid}","Type":"{kind}","Data":"{number}"}}'
+        begun = _began(state.get("running") or ended)
+        for kind, turn, share in (("Started", begun, 0.5), ("Died", ended.get("finishedAt"), 0.7)) if number else ():
+            if turn:
+                event = f'event={{"ID":"{uid}","Type":"Container{kind}","Data":"{number}"}}'
                 text = f'"SyncLoop (PLEG): event for pod" pod="{name}" {event}'
-                then = _inside(parse(at_turn), 0.5 if begins else 0.7, number)
-                lines.append((then, klog(then, "I", "kubelet.go:2546", text)))
+                lines.append(klog(_inside(parse(turn), share, number), "I", "kubelet.go:2546", text))
         if (waiting := state.get("waiting")) and waiting.get("message"):
             ended = (each.get("lastState") or {}).get("terminated") or {}
             then = _inside(parse(ended["finishedAt"]), 0.8, number) if ended.get("finishedAt") else at
-            text = json.dumps(
-                f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
-            )
-            lines.append((then, klog(then, "E", "pod_workers.go:1324",
-                                      f'"Error syncing pod, skipping" err={text} pod="{name}" '
-                                      f'podUID="{uid}"')))  # fmt: skip
+            why = f'failed to "StartContainer" for "{each["name"]}" with {waiting["reason"]}: "{waiting["message"]}"'
+            text = f'err={json.dumps(why)} pod="{name}" podUID="{uid}"'
+            lines.append(klog(then, "E", "pod_workers.go:1324", f'"Error syncing pod, skipping" {text}'))
     return lines
 
 
@@ -169,7 +157,7 @@ def _evicted(pod: Obj, name: str) -> list[tuple[datetime, str]]:
         (405, f'"Eviction manager: pods ranked for eviction" pods=["{name}"]'),
         (629, f'"Eviction manager: pod is evicted successfully" pod="{name}"'),
     ]
-    return [(at, klog(at, "I", f"eviction_manager.go:{line}", text)) for line, text in said]
+    return [klog(at, "I", f"eviction_manager.go:{line}", text) for line, text in said]
 
 
 def _runtime(pod: Obj) -> list[tuple[datetime, str]]:
