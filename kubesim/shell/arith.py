@@ -14,7 +14,6 @@ _TOKEN = re.compile(
     r"\s*(?:(\d+#[0-9A-Za-z@_]+|0[xX][0-9A-Fa-f]+|\d\w*)|([A-Za-z_]\w*)"
     r"|(\*\*|<<=|>>=|\+\+|--|&&|\|\||<<|>>|<=|>=|==|!=|[-+*/%&|^]=|[-+*/%&|^!~<>=?:,()\[\]])|(\S))"
 )
-_DASH = re.compile(_TOKEN.pattern.replace(r"\*\*|", "").replace(r"\+\+|--|", ""))
 _PRECEDENCE = (
     ("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
     ("*", "/", "%"), ("**",),
@@ -46,11 +45,11 @@ def wrap(value: int) -> int:
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
-def evaluate(text: str, variables: Variables, *, full: bool = True, depth: int = 0) -> int:
-    """Return an expression's value; ``full`` knows ``**``, ``++`` and the comma. Raises ArithError."""
+def evaluate(text: str, variables: Variables, *, depth: int = 0) -> int:
+    """Return an expression's value. Raises ArithError."""
     if depth > DEEPEST or len(text) > LONGEST:
         raise ArithError("expression recursion level exceeded", text)
-    reader = _Reader(text, variables, full=full, depth=depth)
+    reader = _Reader(text, variables, depth=depth)
     if not reader.tokens:
         return 0
     value = reader.comma()
@@ -60,16 +59,15 @@ def evaluate(text: str, variables: Variables, *, full: bool = True, depth: int =
 
 
 class _Reader:
-    def __init__(self, text: str, variables: Variables, *, full: bool, depth: int) -> None:
+    def __init__(self, text: str, variables: Variables, *, depth: int) -> None:
         self.text = text
         self.variables = variables
-        self.full = full
         self.depth = depth
         self.tokens: list[tuple[str, str, int]] = []
         self.at = 0
         self.live = True
         self.nested = 0
-        for match in (_TOKEN if full else _DASH).finditer(text):
+        for match in _TOKEN.finditer(text):
             kind = ("number", "name", "operator", "bad")[(match.lastindex or 4) - 1]
             self.tokens.append((kind, match[match.lastindex or 4], match.start(match.lastindex or 4)))
 
@@ -89,7 +87,7 @@ class _Reader:
 
     def comma(self) -> int:
         value = self.assignment()
-        while self.full and self.take(","):
+        while self.take(","):
             value = self.assignment()
         return value
 
@@ -140,7 +138,7 @@ class _Reader:
             return 0
         if re.fullmatch(r"[+-]?[1-9]\d{0,17}|0", text):
             return int(text)
-        return evaluate(text, self.variables, full=self.full, depth=self.depth + 1)
+        return evaluate(text, self.variables, depth=self.depth + 1)
 
     def ternary(self) -> int:
         condition = self.level(1)
@@ -163,7 +161,7 @@ class _Reader:
         while True:
             operator = self.peek()
             mine = _LEVELS.get(operator, 0)
-            if mine < level or operator == "**" and not self.full:
+            if mine < level:
                 return left
             self.at += 1
             right_level = mine if operator == "**" else mine + 1
@@ -200,7 +198,7 @@ class _Reader:
 
     def _unary(self) -> int:
         operator = self.peek()
-        if operator in ("++", "--") and self.full:
+        if operator in ("++", "--"):
             self.at += 1
             target = self._target()
             if not target:
@@ -223,7 +221,7 @@ class _Reader:
             target = self._target()
             if target is None:
                 return 0
-            if self.full and self.peek() in ("++", "--"):
+            if self.peek() in ("++", "--"):
                 value = self._value(*target)
                 self._assign(*target, value + (1 if self.peek() == "++" else -1))
                 self.at += 1

@@ -203,24 +203,3 @@ async def shift(shell: Shell, argv: list[str]) -> int:
         return 1
     del shell.state.positional[:count]
     return 0
-
-
-TABLE = {
-    ":": true,
-    "true": true,
-    "false": false,
-    "exit": exit_,
-    "logout": exit_,
-    "return": return_,
-    "break": break_,
-    "continue": break_,
-    "eval": eval_,
-    "exec": exec_,
-    ".": source,
-    "source": source,
-    "trap": trap,
-    "test": test,
-    "[": test,
-    "[[": test,
-    "shift": shift,
-}

@@ -334,18 +334,3 @@ async def mapfile(shell: Shell, argv: list[str]) -> int:
     variable = shell.state.variable(args[0] if args else "MAPFILE")
     shell.state.put_items(variable, {str(index): line for index, line in enumerate(lines)})
     return 0
-
-
-TABLE = {
-    "echo": echo,
-    "printf": printf,
-    "read": read,
-    "cd": cd,
-    "chdir": cd,
-    "pwd": pwd,
-    "type": type_,
-    "command": command,
-    "hash": hash_,
-    "mapfile": mapfile,
-    "readarray": mapfile,
-}

@@ -192,6 +192,3 @@ async def disown(shell: Shell, argv: list[str]) -> int:
             shell.jobs.table.pop(job.number, None)
     unknown = (word if words else "current" for word, job in found.items() if job is None)
     return await shell.lament(unknown, "no such job", "disown")
-
-
-TABLE = {"jobs": jobs, "fg": fg, "bg": bg, "wait": wait, "kill": kill, "disown": disown}

@@ -46,6 +46,3 @@ async def complete(shell: Shell, argv: list[str]) -> int:
         else:
             await shell.process.write(f"complete {known[name]}{name}\n")
     return await shell.lament(unknown, "no completion specification", "complete")
-
-
-TABLE = {"history": history, "complete": complete}

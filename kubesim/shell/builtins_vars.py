@@ -336,21 +336,3 @@ async def ulimit(shell: Shell, argv: list[str]) -> int:
         letter = next((flag for flag in flags if flag in LIMITS), "f")
         await shell.process.write(LIMITS[letter][2] + "\n")
     return 0
-
-
-TABLE = {
-    "export": export,
-    "readonly": export,
-    "unset": unset,
-    "set": set_,
-    "local": local,
-    "declare": declare,
-    "typeset": declare,
-    "let": let,
-    "shopt": shopt,
-    "alias": alias,
-    "unalias": unalias,
-    "getopts": getopts,
-    "umask": umask,
-    "ulimit": ulimit,
-}

@@ -112,7 +112,7 @@ class Expander:
     def arithmetic(self, text: str) -> int:
         """Return the value of an arithmetic expression."""
         try:
-            return evaluate(text, self.shell, full=self.shell.dialect != "dash")
+            return evaluate(text, self.shell)
         except ArithError as error:
             raise ShellError(f"{text}: {error}") from error
 
