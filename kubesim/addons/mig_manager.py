@@ -26,9 +26,9 @@ WAITED = (
     ("nvidia-dcgm", "dcgm"),
 )
 """Label ``app`` of the pods that have to be gone, and what they are called."""
-VALIDATORS = (("nvidia-cuda-validator", "cuda-validator"), ("nvidia-device-plugin-validator", "plugin-validator"))
+VALIDATORS = ("nvidia-cuda-validator", "nvidia-device-plugin-validator")
+SELECTORS = "component-specific nodeSelector labels"
 PATIENCE_S, POLL_S, RETRY_S, WORK_S = 300, 1.0, 5.0, 2.0
-REBOOT = "If the -r option was passed, the node will be automatically rebooted if this is not successful"
 DEFAULT_FILE = "/mig-parted-config/config.yaml"
 
 
@@ -99,23 +99,15 @@ class MigManager:
             self.say("info", f"Successfully updated to MIG config: {name}")
 
     async def _reconfigure(self, name: str) -> None:
-        await self._read_labels()
+        self.labels = (await self._api.get("nodes", self.post.node))["metadata"].get("labels") or {}
         self.say("info", "Asserting that the requested configuration is present in the configuration file")
         partition = await self._selected(name)
-        self.post.say("Selected MIG configuration is valid")
         self.say("info", "Checking if the selected MIG config is currently applied or not")
         if partition.is_applied():
-            self.post.say("Selected MIG configuration currently applied")
             self.say("info", "Selected MIG config is already applied")
             await self._end("success")
             return
         self._fatal(NOT_APPLIED)
-        self.say("info", "Checking if the MIG mode setting in the selected config is currently applied or not")
-        self.say("info", "If the state is 'rebooting', we expect this to always return true")
-        if partition.has_modes():
-            self.post.say("Selected MIG mode settings from configuration currently applied")
-        else:
-            self._fatal(NOT_APPLIED)
         await self._label({STATE: "pending"})
         await self._send_away()
         await self._clock.sleep(WORK_S)
@@ -123,13 +115,6 @@ class MigManager:
         self.say("info", "Restarting validator pod to re-run all validations")
         await self._delete("nvidia-operator-validator")
         await self._end("success", "all")
-
-    async def _read_labels(self) -> None:
-        node = await self._api.get("nodes", self.post.node)
-        self.labels = node["metadata"].get("labels") or {}
-        for client in CLIENTS:
-            self.say("info", f"Current value of '{DEPLOY}{client}={self.labels.get(DEPLOY + client, '')}'\n")
-        self.say("info", f"Current value of '{STATE}={self.labels.get(STATE, '')}'\n")
 
     async def _selected(self, name: str) -> Partition:
         path = self.post.env.get("CONFIG_FILE") or DEFAULT_FILE
@@ -158,16 +143,12 @@ class MigManager:
         return text
 
     async def _send_away(self) -> None:
-        self.say(
-            "info",
-            "Shutting down all GPU clients in Kubernetes by disabling their component-specific nodeSelector labels",
-        )
+        self.say("info", f"Shutting down all GPU clients in Kubernetes by disabling their {SELECTORS}")
         await self._label({DEPLOY + client: self._unless_off(client, PAUSED) for client in CLIENTS})
         for app, name in WAITED:
             self.say("info", f"Waiting for {'the ' if name == 'device-plugin' else ''}{name} to shutdown")
             await self._gone(app, name)
-        for app, name in VALIDATORS:
-            self.say("info", f"Removing the {name} pod")
+        for app in VALIDATORS:
             await self._delete(app)
 
     async def _gone(self, app: str, name: str) -> None:
@@ -190,32 +171,18 @@ class MigManager:
             await self._api.delete("pods", pod["metadata"]["name"], pod["metadata"]["namespace"])
 
     async def _apply(self, partition: Partition) -> None:
-        """Change modes first; what fails there fails again, and for good, where everything is applied."""
-        self.say(
-            "info",
-            "Applying the MIG mode change from the selected config to the node (and double checking it took effect)",
-        )
-        self.say("info", REBOOT)
-        try:
-            partition.apply_modes()
-            self.post.say("MIG configuration applied successfully")
-        except Failed as error:
-            self._fatal(f"error applying MIG configuration with hooks: {error}")
         self.say("info", "Applying the selected MIG config to the node")
         try:
             partition.apply()
-            self.post.say("MIG configuration applied successfully")
         except Failed as error:
             self._fatal(f"error applying MIG configuration with hooks: {error}")
             await self._end("failed")
             raise Stopped("failed to apply MIG configuration: exit status 1") from error
+        self.post.say("MIG configuration applied successfully")
 
     async def _end(self, state: str, which: str = "any") -> None:
-        self.say(
-            "info",
-            f"Restarting {which} GPU clients previously shutdown in Kubernetes by reenabling their "
-            "component-specific nodeSelector labels",
-        )
+        text = f"Restarting {which} GPU clients previously shutdown in Kubernetes by reenabling their {SELECTORS}"
+        self.say("info", text)
         await self._label({DEPLOY + client: self._unless_off(client, "true") for client in CLIENTS})
         self.say("info", f"Changing the '{STATE}' node label to '{state}'\n")
         await self._label({STATE: state})

@@ -1,6 +1,6 @@
-"""``nvidia-mig-parted``: brings the devices of a node to a named MIG configuration of a file, or says that they are.
+"""``nvidia-mig-parted``: brings the devices of a node to a named MIG configuration of a file.
 
-The file's form, the order of the steps and what is said of them are those of NVIDIA's mig-parted.
+The file's form and what is said of errors are those of NVIDIA's mig-parted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ from kubesim import data
 from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device
 from kubesim.gpu.mig import MigError
-from kubesim.gpu.smi import setters
-from kubesim.gpu.smi.view import View
 
 Say = Callable[[str, str], None]
 """Takes a level and a message."""
-MOST_ORDERS = 120
+MAX_ORDERS = 120
 NOT_APPLIED = "assertion failure: selected configuration not currently applied"
 
 
@@ -88,89 +86,43 @@ class Partition:
     at: datetime
     say: Say
 
-    def has_modes(self) -> bool:
-        """Whether MIG is on and off where the configuration wants it."""
-        return all(
-            device.mig_mode == part.enabled for part, device in self._walk() if self.board.product.mig or part.enabled
-        )
-
     def is_applied(self) -> bool:
         """Whether every device is as the configuration wants it."""
-        met = {device.index for part, device in self._walk() if not part.enabled or _cut(device) == part.wanted}
-        return self.has_modes() and len(met) == len(self.board.devices)
-
-    def apply_modes(self) -> None:
-        """Switch MIG on and off, and reset devices that wait for it. Raises Failed."""
-        if self.has_modes():
-            return
-        self.say("debug", "Applying MIG mode change...")
-        for part, device in self._walk(loudly=True):
-            if self._capable(part, device, "cannot set MIG mode on non MIG-capable GPU"):
-                self._switch(part, device)
-        if any(device.settings.mig_pending is not None for device in self.board.devices):
-            self.say("debug", "At least one mode change pending")
-            self.say("debug", "Resetting all GPUs...")
-            text, status = setters.reset(View(self.board, self.at), [])
-            self.say("error" if status else "debug", f"\n{text}")
-            if status:
-                raise Failed(f"error resetting all GPUs: exit status {status}")
+        wanted = [*self._walk()]
+        modes = all(device.mig_mode == part.enabled for part, device in wanted if device.product.mig or part.enabled)
+        met = {device.index for part, device in wanted if not part.enabled or _cut(device) == part.wanted}
+        return modes and len(met) == len(self.board.devices)
 
     def apply(self) -> None:
-        """Bring the devices to the configuration. Raises Failed."""
-        self.say("debug", "Checking current MIG mode...")
-        self.apply_modes()
-        self.say("debug", "Checking current MIG device configuration...")
-        if self.is_applied():
-            return
-        self.say("debug", "Applying MIG device configuration...")
-        for part, device in self._walk(loudly=True):
-            if not self._capable(part, device, "cannot set MIG config on non MIG-capable GPU"):
-                continue
-            if part.enabled != device.mig_mode:
-                raise Failed(_DISABLED if part.enabled else _ENABLED)
-            if not part.enabled:
-                self.say("debug", "    Skipping MIG config -- MIG disabled")
-                continue
-            self.say("debug", f"    Updating MIG config: {_shown(part.wanted)}")
-            if _cut(device) == part.wanted:
-                self.say("debug", "    Skipping -- already set to desired value")
-                continue
-            self._create(device, part.wanted)
+        """Switch MIG on and off, reset devices that wait for it, then cut them. Raises Failed."""
+        for part, device in self._walk():
+            if not device.product.mig and part.enabled and part.devices is not None:
+                raise Failed("cannot set MIG mode on non MIG-capable GPU")
+            if device.product.mig and device.mig_mode != part.enabled:
+                self._switch(part, device)
+        for device in self.board.devices:
+            if device.settings.mig_pending is not None:
+                self._reset(device)
+        for part, device in self._walk():
+            if device.product.mig and part.enabled and _cut(device) != part.wanted:
+                self._create(device, part.wanted)
 
-    def _walk(self, *, loudly: bool = False) -> Iterator[tuple[Part, Device]]:
-        for part in self.parts:
-            if loudly:
-                which = "all" if part.devices is None else f"[{' '.join(map(str, part.devices))}]"
-                only = f"device-filter=[{' '.join(part.filters)}], " if part.filters else ""
-                self.say("debug", f"Walking MigConfig for ({only}devices={which})")
-            for device in self.board.devices:
-                if part.meets(device):
-                    if loudly:
-                        self.say("debug", f"  GPU {device.index}: 0x{device.product.pci['device']}")
-                    yield part, device
-
-    def _capable(self, part: Part, device: Device, refusal: str) -> bool:
-        capable = bool(device.product.mig)
-        self.say("debug", f"    MIG capable: {str(capable).lower()}\n")
-        if not capable and part.enabled and part.devices is not None:
-            raise Failed(refusal)
-        if not capable:
-            self.say("debug", "    Skipping -- non MIG-capable GPU")
-        return capable
+    def _walk(self) -> Iterator[tuple[Part, Device]]:
+        return ((part, device) for part in self.parts for device in self.board.devices if part.meets(device))
 
     def _switch(self, part: Part, device: Device) -> None:
-        self.say("debug", f"    Current MIG mode: {_mode(device.mig_mode)}")
-        if device.mig_mode:
-            self.say("debug", "    Clearing existing MIG configuration")
-            self._clear(device, "error clearing existing MIG configurations")
-        self.say("debug", f"    Updating MIG mode: {_mode(part.enabled)}")
+        self._clear(device, "error clearing existing MIG configurations")
         try:
             self.board.set_mig(device.index, part.enabled, self.at)
         except MigError as error:
             if device.settings.mig_pending is not part.enabled:
                 raise Failed(f"error setting MIG mode: error setting Mig mode: {error}") from error
-        pending = device.settings.mig_pending is not None
-        self.say("debug", f"    Mode change pending: {str(pending).lower()}")
+
+    def _reset(self, device: Device) -> None:
+        try:
+            self.board.reset(device.index, self.at)
+        except MigError as error:
+            raise Failed("error resetting all GPUs: exit status 255") from error
 
     def _clear(self, device: Device, head: str) -> None:
         for item in device.instances:
@@ -187,7 +139,7 @@ class Partition:
         """Make the instances, the profiles in one order after the other until all find a place."""
         sizes = {name: profile.slices for name, profile in device.product.mig.items()}
         kinds = sorted(wanted, key=lambda name: -sizes.get(name, 0))
-        for order in islice(permutations(kinds), MOST_ORDERS):
+        for order in islice(permutations(kinds), MAX_ORDERS):
             self._clear(device, "error setting MIGConfig: error clearing MigConfig")
             try:
                 for name in order:
@@ -209,17 +161,5 @@ class Partition:
                 raise MigError(f"Error creating GPU instance for '{name}': {error}") from error
 
 
-_DISABLED = "unable to apply MIG config with MIG mode disabled"
-_ENABLED = "MIG mode is currently enabled, but the configuration specifies it should be disabled"
-
-
 def _cut(device: Device) -> Counter[str]:
     return Counter(item.profile.name for item in device.instances)
-
-
-def _mode(on: bool) -> str:
-    return "Enabled" if on else "Disabled"
-
-
-def _shown(wanted: Counter[str]) -> str:
-    return "map[" + " ".join(f"{name}:{count}" for name, count in sorted(wanted.items())) + "]"
