@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 from uuid import UUID
 
+from kubesim import data
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import KERNEL
@@ -18,6 +21,7 @@ KUBELET_VERSION = "v1.34.4"
 OS_IMAGE = "Ubuntu 22.04.5 LTS"
 RUNTIME = "containerd://2.0.6"
 ZONE = "us-central1-a"
+ANNOTATIONS = {"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 
 
 def node_name(pool: str, index: int, seed: str = "") -> str:
@@ -30,15 +34,12 @@ def node(index: int, gpus: int, created_at: datetime, product: Product, seed: st
     machine = machine_of(product, gpus)
     name = node_name(machine.pool, index, seed)
     capacity = _capacity(machine, gpus)
+    cidr = f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24"
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": _labels(name, machine, product, gpus), "annotations": _annotations()},
-        "spec": {
-            "podCIDR": f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24",
-            "podCIDRs": [f"10.64.{index}.0/24" if index < 256 else f"10.{65 + index // 256}.{index % 256}.0/24"],
-            "providerID": f"gce://ml-prod/{ZONE}/{name}",
-        },
+        "metadata": {"name": name, "labels": _labels(name, machine, product, gpus), "annotations": {**ANNOTATIONS}},
+        "spec": {"podCIDR": cidr, "podCIDRs": [cidr], "providerID": f"gce://ml-prod/{ZONE}/{name}"},
         "status": {
             "capacity": capacity,
             "allocatable": _allocatable(capacity, machine),
@@ -94,76 +95,20 @@ async def register(client: Client, nodes: list[Obj]) -> list[str]:
 
 
 def _labels(name: str, machine: Machine, product: Product, gpus: int) -> dict[str, str]:
-    labels = {
-        "beta.kubernetes.io/arch": "amd64",
-        "beta.kubernetes.io/instance-type": machine.name,
-        "beta.kubernetes.io/os": "linux",
-        "cloud.google.com/gke-boot-disk": "pd-balanced",
-        "cloud.google.com/gke-container-runtime": "containerd",
-        "cloud.google.com/gke-nodepool": machine.pool,
-        "cloud.google.com/gke-os-distribution": "ubuntu",
-        "cloud.google.com/gke-provisioning": "standard",
-        "cloud.google.com/machine-family": machine.name.split("-")[0],
-        "kubernetes.io/arch": "amd64",
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "node.kubernetes.io/instance-type": machine.name,
-        "topology.gke.io/zone": ZONE,
-        "topology.kubernetes.io/region": ZONE.rsplit("-", 1)[0],
-        "topology.kubernetes.io/zone": ZONE,
-    }
-    return labels | (_gpu_labels(product, gpus) if gpus else {}) | (UNCUT if gpus and product.mig else {})
+    """Return a node's labels: with those of GPU feature discovery, the GPU operator and GKE where it has GPUs."""
+    values = {
+        "name": name, "machine": machine.name, "pool": machine.pool, "zone": ZONE, "region": ZONE.rsplit("-", 1)[0],
+        "machine_family": machine.name.split("-")[0], "product": product, "gpus": gpus, "driver": driver(),
+        "version": driver().version.split("."), "cuda": driver().cuda.split("."),
+        "compute": product.compute.split("."), "capable": str(bool(product.mig)).lower(),
+    }  # fmt: skip
+    groups = ["labels", *(["gpus"] if gpus else []), *(["uncut"] if gpus and product.mig else [])]
+    return {label: text.format(**values) for group in groups for label, text in _table()[group].items()}
 
 
-def _gpu_labels(product: Product, gpus: int) -> dict[str, str]:
-    """Return what GPU feature discovery and the GPU operator label, and GKE's own two."""
-    version, cuda = driver().version.split("."), driver().cuda.split(".")
-    compute = product.compute.split(".")
-    deployed = ("container-toolkit", "dcgm", "dcgm-exporter", "device-plugin", "driver", "gpu-feature-discovery",
-                "operator-validator")  # fmt: skip
-    return {
-        "cloud.google.com/gke-accelerator": product.accelerator,
-        "cloud.google.com/gke-accelerator-count": str(gpus),
-        "nvidia.com/cuda.driver-version.full": driver().version,
-        "nvidia.com/cuda.driver-version.major": version[0],
-        "nvidia.com/cuda.driver-version.minor": version[1],
-        "nvidia.com/cuda.driver-version.revision": version[2],
-        "nvidia.com/cuda.driver.major": version[0],
-        "nvidia.com/cuda.driver.minor": version[1],
-        "nvidia.com/cuda.driver.rev": version[2],
-        "nvidia.com/cuda.runtime-version.full": driver().cuda,
-        "nvidia.com/cuda.runtime-version.major": cuda[0],
-        "nvidia.com/cuda.runtime-version.minor": cuda[1],
-        "nvidia.com/cuda.runtime.major": cuda[0],
-        "nvidia.com/cuda.runtime.minor": cuda[1],
-        "nvidia.com/gpu.compute.major": compute[0],
-        "nvidia.com/gpu.compute.minor": compute[1],
-        "nvidia.com/gpu.count": str(gpus),
-        "nvidia.com/gpu.family": product.family,
-        "nvidia.com/gpu.machine": "Google-Compute-Engine",
-        "nvidia.com/gpu.memory": str(product.memory),
-        "nvidia.com/gpu.mode": "compute",
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.product": product.label,
-        "nvidia.com/gpu.replicas": "1",
-        "nvidia.com/gpu.sharing-strategy": "none",
-        "nvidia.com/mig.capable": str(bool(product.mig)).lower(),
-        "nvidia.com/mig.strategy": "single",
-        "nvidia.com/vgpu.present": "false",
-    } | {f"nvidia.com/gpu.deploy.{name}": "true" for name in deployed}
-
-
-UNCUT = {
-    "nvidia.com/gpu.deploy.mig-manager": "true",
-    "nvidia.com/gpu.deploy.nvsm": "true",
-    "nvidia.com/mig.config": "all-disabled",
-    "nvidia.com/mig.config.state": "success",
-}
-"""What the operator and its MIG manager have labelled a node with whose GPUs could be cut, and are not."""
-
-
-def _annotations() -> dict[str, str]:
-    return {"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    return dict(data.read(Path(__file__).with_name("nodes.yaml")))
 
 
 def _capacity(machine: Machine, gpus: int) -> dict[str, str]:
