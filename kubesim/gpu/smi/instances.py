@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from kubesim.gpu.mig import MigError, jpegs, multiprocessors, profile, remaining
-from kubesim.gpu.smi.view import Seen, View, chosen
+from kubesim.gpu.smi.view import Seen, View, chosen, texts
 
-_PROFILE_HEAD = """\
-+-------------------------------------------------------------------------------+
-| GPU instance profiles:                                                        |
-| GPU   Name               ID    Instances   Memory     P2P    SM    DEC   ENC  |
-|                                Free/Total   GiB              CE    JPEG  OFA  |
-|===============================================================================|"""
 _RULE = "+-------------------------------------------------------------------------------+"
-_INSTANCE_HEAD = """\
-+---------------------------------------------------------+
-| GPU instances:                                          |
-| GPU   Name               Profile  Instance   Placement  |
-|                            ID       ID       Start:Size |
-|=========================================================|"""
 _INSTANCE_RULE = "+---------------------------------------------------------+"
-_COMPUTE_HEAD = """\
-+--------------------------------------------------------------------+
-| Compute instances:                                                 |
-| GPU     GPU       Name             Profile   Instance   Placement  |
-|       Instance                       ID        ID       Start:Size |
-|         ID                                                         |
-|====================================================================|"""
 _COMPUTE_RULE = "+--------------------------------------------------------------------+"
 NOT_ENABLED = "No MIG-enabled devices found."
 
@@ -33,7 +14,7 @@ NOT_ENABLED = "No MIG-enabled devices found."
 def profiles(view: View, only: list[str]) -> tuple[str, int]:
     """Return the answer to ``-lgip`` and its exit status."""
     lines = [line for seen in _enabled(view, only) for line in _profiles(seen)]
-    return ("\n".join([_PROFILE_HEAD, *lines]) + "\n", 0) if lines else (NOT_ENABLED + "\n", 6)
+    return ("\n".join([texts()["profiles"], *lines]) + "\n", 0) if lines else (NOT_ENABLED + "\n", 6)
 
 
 def instances(view: View, only: list[str]) -> tuple[str, int]:
@@ -51,7 +32,7 @@ def instances(view: View, only: list[str]) -> tuple[str, int]:
             ]
     if not lines:
         return "No GPU instances found: Not Found\n", 6
-    return "\n".join([_INSTANCE_HEAD, *lines]) + "\n", 0
+    return "\n".join([texts()["instances"], *lines]) + "\n", 0
 
 
 def compute_instances(view: View, only: list[str]) -> tuple[str, int]:
@@ -70,7 +51,7 @@ def compute_instances(view: View, only: list[str]) -> tuple[str, int]:
             ]
     if not lines:
         return "No compute instances found: Not Found\n", 6
-    return "\n".join([_COMPUTE_HEAD, *lines]) + "\n", 0
+    return "\n".join([texts()["compute_instances"], *lines]) + "\n", 0
 
 
 def create(view: View, only: list[str], names: str) -> tuple[str, int]:

@@ -7,33 +7,11 @@ from collections.abc import Iterable
 from kubesim.gpu.devices import Task
 from kubesim.gpu.mig import Instance, apertures, jpegs, multiprocessors
 from kubesim.gpu.products import driver
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
+from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen, texts
 
 WIDTH = 89
 _RULE = "+-----------------------------------------+------------------------+----------------------+"
-_HEAD = """\
-+-----------------------------------------------------------------------------------------+
-| {title} |
-+-----------------------------------------+------------------------+----------------------+
-| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
-| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
-|                                         |                        |               MIG M. |
-|=========================================+========================+======================|"""
-_MIG_HEAD = """\
-+-----------------------------------------------------------------------------------------+
-| MIG devices:                                                                            |
-+------------------+----------------------------------+-----------+-----------------------+
-| GPU  GI  CI  MIG |              Shared Memory-Usage |        Vol|        Shared         |
-|      ID  ID  Dev |                Shared BAR1-Usage | SM     Unc| CE ENC  DEC  OFA  JPG |
-|                  |                                  |        ECC|                       |
-|==================+==================================+===========+=======================|"""
 _MIG_RULE = "+------------------+----------------------------------+-----------+-----------------------+"
-_PROCESS_HEAD = """\
-+-----------------------------------------------------------------------------------------+
-| Processes:                                                                              |
-|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
-|        ID   ID                                                               Usage      |
-|=========================================================================================|"""
 _END = "+-----------------------------------------------------------------------------------------+"
 
 
@@ -43,7 +21,7 @@ def page(view: View, only: Iterable[str] = ()) -> str:
     title = f"NVIDIA-SMI {driver().version}"
     title = f"{title:<34}Driver Version: {driver().version}"
     title = f"{title:<65}CUDA Version: {driver().cuda}"
-    lines = [view.at.strftime("%a %b %e %H:%M:%S %Y").ljust(31), _HEAD.format(title=f"{title:<87}")]
+    lines = [view.at.strftime("%a %b %e %H:%M:%S %Y").ljust(31), texts()["table"].format(title=f"{title:<87}")]
     for each in seen:
         lines += [*_device(each), _RULE]
     lines += ["", *_mig(view, seen), *_processes(view, seen)]
@@ -75,7 +53,7 @@ def _mig(view: View, seen: list[Seen]) -> list[str]:
     if not any(each.device.mig_mode for each in seen):
         return []
     empty = f"|{'  No MIG devices found':<{WIDTH}}|"
-    return [_MIG_HEAD, *(rows or [empty, _END]), ""]
+    return [texts()["devices"], *(rows or [empty, _END]), ""]
 
 
 def _instances(view: View, seen: Seen) -> list[str]:
@@ -100,7 +78,7 @@ def _instance(view: View, seen: Seen, number: int, item: Instance) -> list[str]:
 
 def _processes(view: View, seen: list[Seen]) -> list[str]:
     rows = [_process(view, each, task) for each in seen for task in view.tasks(each)]
-    return [_PROCESS_HEAD, *(rows or [f"|{'  No running processes found':<{WIDTH}}|"]), _END]
+    return [texts()["processes"], *(rows or [f"|{'  No running processes found':<{WIDTH}}|"]), _END]
 
 
 def _process(view: View, seen: Seen, task: Task) -> str:

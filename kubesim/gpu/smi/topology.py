@@ -5,21 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kubesim.gpu.devices import NVLINK_GBPS, Device
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
+from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen, texts
 
 CUT = "Nvlink queries are not supported for Devices in MIG mode"
 _UNDERLINED, _PLAIN = "\x1b[4m", "\x1b[0m"
-_LEGEND = """
-Legend:
-
-  X    = Self
-  SYS  = Connection traversing PCIe as well as the SMP interconnect between NUMA nodes (e.g., QPI/UPI)
-  NODE = Connection traversing PCIe as well as the interconnect between PCIe Host Bridges within a NUMA node
-  PHB  = Connection traversing PCIe as well as a PCIe Host Bridge (typically the CPU)
-  PXB  = Connection traversing multiple PCIe bridges (without traversing the PCIe Host Bridge)
-  PIX  = Connection traversing at most a single PCIe bridge
-  NV#  = Connection traversing a bonded set of # NVLinks
-"""
 
 
 def matrix(view: View) -> str:
@@ -28,7 +17,7 @@ def matrix(view: View) -> str:
     heads = [*(f"GPU{item.number}" for item in seen), "CPU Affinity", "NUMA Affinity", "GPU NUMA ID"]
     lines = [f"\t{_UNDERLINED}" + "\t".join(heads) + _PLAIN]
     lines += [_row(item, seen) for item in seen]
-    return "\n".join(lines) + "\n" + _LEGEND
+    return "\n".join(lines) + "\n" + "\n" + texts()["paths"]
 
 
 def connection(one: Device, other: Device) -> str:
@@ -62,7 +51,7 @@ def peers(view: View, ask: str) -> str:
     for item in seen:
         words = ["X" if item is other else _reach(item.device, other.device, ask) for other in seen]
         lines.append(f" GPU{item.number}\t" + "\t".join(words) + "\t")
-    return "\n".join(lines) + "\n" + _PEER_LEGEND
+    return "\n".join(lines) + "\n" + "\n" + texts()["peers"]
 
 
 def _row(item: Seen, seen: list[Seen]) -> str:
@@ -107,14 +96,3 @@ _CAPABILITIES = (
     ("SLI is supported", "true"),
     ("Link is supported", "true"),
 )
-_PEER_LEGEND = """
-Legend:
-
-  X    = Self
-  OK   = Status Ok
-  CNS  = Chipset not supported
-  GNS  = GPU not supported
-  TNS  = Topology not supported
-  NS   = Not supported
-  U    = Unknown
-"""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 
+from kubesim import data
 from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.mig import Instance
@@ -106,3 +109,9 @@ def chosen(view: View, only: Iterable[str]) -> list[Seen]:
     if wanted and not seen:
         raise NoDevices
     return seen
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Return the frames of tables, and explanations."""
+    return dict(data.read(Path(__file__).with_name("texts.yaml")))
