@@ -22,32 +22,9 @@ ERROR_LEVEL = 3
 ROW_MASK = 0x0FFFFFC0
 RECOVERING, PREEMPTING = timedelta(microseconds=1370), timedelta(milliseconds=38)
 """After so long the driver names its recovery action; so long each process takes to be taken off."""
-RECOVERY = {
-    0: "None",
-    1: "GPU Reset Required",
-    2: "Node Reboot Required",
-    3: "Drain P2P",
-    4: "Drain and Reset",
-    5: "Recover IMEX Domain",
-}
-CUDA_ERRORS = {
-    2: "out of memory",
-    3: "initialization error",
-    35: "CUDA driver version is insufficient for CUDA runtime version",
-    46: "CUDA-capable device(s) is/are busy or unavailable",
-    100: "no CUDA-capable device is detected",
-    101: "invalid device ordinal",
-    214: "uncorrectable ECC error encountered",
-    217: "peer access is not supported between these two devices",
-    220: "uncorrectable NVLink error detected during the execution",
-    226: "Invalid access of peer GPU memory over nvlink or a hardware error",
-    700: "an illegal memory access was encountered",
-    702: "the launch timed out and was terminated",
-    719: "unspecified launch failure",
-    802: "system not yet initialized",
-    803: "system has unsupported display driver / cuda driver combination",
-    999: "unknown error",
-}
+_WORDS = data.read(_FILE.with_name("errors.yaml"))
+RECOVERY: list[str] = _WORDS["recovery"]
+CUDA_ERRORS: dict[int, str] = _WORDS["cuda"]
 """cudaGetErrorString of the codes that faults lead to."""
 
 

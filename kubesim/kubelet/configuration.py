@@ -12,26 +12,11 @@ import yaml
 from kubesim.data import parse_sent
 from kubesim.errors import Obj
 from kubesim.goyaml import to_yaml
-from kubesim.kubelet import thresholds, timings
-from kubesim.kubelet.thresholds import WrongConfig
-from kubesim.network.dns import DOMAIN
+from kubesim.kubelet.thresholds import CONFIG, WrongConfig
 from kubesim.shell.files import Directory, File, Files, View
 
 FOLDERS, NAME = ("etc", "kubernetes"), "kubelet-config.yaml"
-DEFAULTS: dict[str, Any] = {
-    "kind": "KubeletConfiguration",
-    "apiVersion": "kubelet.config.k8s.io/v1beta1",
-    "maxPods": 110,
-    "clusterDomain": DOMAIN,
-    "nodeStatusUpdateFrequency": "10s",
-    "nodeStatusReportFrequency": f"{timings.STATUS_REPORT_S / 60:.0f}m0s",
-    "nodeLeaseDurationSeconds": timings.LEASE_S,
-    "containerLogMaxSize": "10Mi",
-    "containerLogMaxFiles": 5,
-    "serializeImagePulls": False,
-    "maxParallelImagePulls": 3,
-    **thresholds.CONFIG,
-}
+DEFAULTS = CONFIG
 NOT_LOADED = (
     "failed to load kubelet config file, path: {path}, error: failed to load Kubelet config file {path}, error {why}"
 )

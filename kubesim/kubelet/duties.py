@@ -7,51 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Protocol
 
+from kubesim import data
 from kubesim.acting import acting
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.network.fabric import Fabric, Server
 from kubesim.network.pods import PodNetwork
-
-KNOWN = {
-    "nvidia-device-plugin": "kubesim.kubelet.plugin",
-    "gpu-feature-discovery": "kubesim.addons.feature_discovery",
-    "gpu-operator": "kubesim.addons.gpu_operator",
-    "nvidia-validator": "kubesim.addons.validator",
-    "nfd-worker": "kubesim.addons.node_features",
-    "nfd-master": "kubesim.addons.node_features:master",
-    "nvidia-mig-manager": "kubesim.addons.mig_manager",
-    "gpu-fault-injector": "kubesim.kubelet.injector",
-    "cnrm-manager": "kubesim.addons.cnrm",
-    "mpi-operator": "kubesim.addons.mpi",
-    "prometheus-operator": "kubesim.addons.prometheus_operator",
-    "rank": "kubesim.kubelet.ranks",
-    "training": "kubesim.kubelet.ranks:begin_alone",
-    "syslog-health-monitor": "kubesim.addons.sentinel_monitor",
-    "fault-quarantine": "kubesim.addons.sentinel:quarantine",
-    "node-drainer": "kubesim.addons.sentinel:drainer",
-    "fault-remediation": "kubesim.addons.sentinel_repair:remediation",
-    "janitor": "kubesim.addons.sentinel_repair:janitor",
-}
-"""Program -> the module whose ``begin`` (or function after a colon) starts it, read when it is first wanted."""
-ALONE = frozenset(
-    {
-        "cnrm-manager",
-        "gpu-operator",
-        "nfd-master",
-        "fault-quarantine",
-        "node-drainer",
-        "fault-remediation",
-        "janitor",
-        "mpi-operator",
-        "prometheus-operator",
-    }
-)
-"""Programs of which one works in a cluster while the others stand by."""
 
 
 class Duty(Protocol):
@@ -144,15 +111,16 @@ class Duties:
     def __init__(self) -> None:
         self._running: dict[str, Duty] = {}
         self._waiting: dict[str, dict[str, Post]] = {}
-        """Program of ``ALONE`` -> the containers that have it, in the order in which they came."""
+        """Program that works alone -> the containers that have it, in the order in which they came."""
 
     def begin(self, post: Post) -> None:
         """Let the program of a container begin, if it is known to do something."""
         name = post.argv[0].rpartition("/")[2] if post.argv else ""
-        name = post.work if post.work in KNOWN else name
-        if name not in KNOWN or post.owner in self._running:
+        known = _table()["begins"]
+        name = post.work if post.work in known else name
+        if name not in known or post.owner in self._running:
             return
-        if name in ALONE:
+        if name in _table()["alone"]:
             self._waiting.setdefault(name, {})[post.owner] = post
             if next(iter(self._waiting[name])) != post.owner:
                 return
@@ -170,6 +138,11 @@ class Duties:
 
 
 def _factory(name: str) -> Callable[[Post], Duty | None]:
-    module, _, function = KNOWN[name].partition(":")
+    module, _, function = _table()["begins"][name].partition(":")
     found: Callable[[Post], Duty | None] = getattr(import_module(module), function or "begin")
     return found
+
+
+@cache
+def _table() -> dict[str, Any]:
+    return dict(data.read(Path(__file__).with_name("duties.yaml")))

@@ -7,8 +7,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
 
+from kubesim import data
 from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.gpu.access import Access
@@ -38,26 +40,6 @@ LATEST = datetime.max.replace(tzinfo=UTC)
 """Seconds until every process holds all that it ever will."""
 GONE_S = 300.0
 """How long a kubelet waits for a device plugin that has gone before the resource itself goes."""
-SKIPPED = "I health.go:160] Skipping event {{Device:{uuid} EventType:8 EventData:{code}}}"
-MARKED = "I health.go:195] XidCriticalError: Xid={code} on Device={uuid}; marking device as unhealthy."
-UNHEALTHY = "I server.go:264] 'nvidia.com/gpu' device marked unhealthy: {uuid}"
-NO_HEALTHY = (
-    "Allocate failed due to no healthy devices present; cannot allocate unhealthy devices {}, which is unexpected"
-)
-_CREATE = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
-_HOOK = (
-    "runc create failed: unable to start container process: error during container init: "
-    "error running prestart hook #0: exit status 1, stdout: , stderr: "
-    "Auto-detected mode as 'legacy'\nnvidia-container-cli: "
-)
-LOST = f"{_CREATE}{_HOOK}detection error: nvml error: gpu is lost: unknown"
-NOT_LOADED = f"{_CREATE}{_HOOK}initialization error: nvml error: driver not loaded: unknown"
-MISMATCHED = f"{_CREATE}{_HOOK}initialization error: nvml error: driver/library version mismatch: unknown"
-NO_TOOLKIT = (
-    f"{_CREATE}unable to retrieve OCI runtime error "
-    "(open /run/containerd/io.containerd.runtime.v2.task/k8s.io/{id}/log.json: no such file or directory): "
-    "fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +157,7 @@ class NodeGpus:
                 return ""
             known = self.board.resources().get(resource)
             if self.stopped_at is not None or (known and not self.board.healthy()[resource]):
-                return NO_HEALTHY.format(resource)
+                return _texts()["no_healthy"].format(resource)
             if known is not None and (free := self.board.free(resource)) < count:
                 return SHORT.format(resource, count, free)
         return ""
@@ -185,12 +167,12 @@ class NodeGpus:
         if owner not in self.given:
             return ""
         if not self.board.toolkit:
-            return NO_TOOLKIT.format(id=number)
+            return _texts()["no_toolkit"].format(id=number)
         if not self.board.loaded:
-            return NOT_LOADED
+            return _texts()["not_loaded"]
         if self.board.mismatched:
-            return MISMATCHED
-        return LOST if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""
+            return _texts()["mismatched"]
+        return _texts()["lost"] if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""
 
     def allocate(self, owner: str, spec: Obj, now: datetime) -> dict[str, str]:
         """Give a container what its limits ask for and return the variables that come with it. Raises NoDevice.
@@ -308,12 +290,10 @@ class NodeGpus:
 
     def _struck(self, device: Device, code: int, marked: bool) -> None:
         """Let the device plugin say what it makes of an Xid."""
-        lines = [SKIPPED.format(code=code, uuid=device.uuid)]
-        if marked:
-            lines = [MARKED.format(code=code, uuid=device.uuid), UNHEALTHY.format(uuid=device.uuid)]
+        names = ("marked", "unhealthy") if marked else ("skipped",)
         for say in self.plugins.values():
-            for line in lines:
-                say(line)
+            for name in names:
+                say(_texts()[name].format(code=code, uuid=device.uuid))
 
 
 def _fitting(load: Load, device: Device, task: Task, *, alone: bool) -> Load:
@@ -352,3 +332,8 @@ def of_node(node: Obj) -> NodeGpus:
     up = UPTIME + timedelta(seconds=zlib.crc32(meta["name"].encode()) % UPTIME_SPREAD_S)
     booted = parse(meta["creationTimestamp"]) - up
     return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), booted, meta["uid"])
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return dict(data.read(Path(__file__).with_name("gpus.yaml")))

@@ -9,8 +9,10 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+from kubesim import data
 from kubesim.api import quantity
 from kubesim.times import parse_go_duration
 
@@ -30,22 +32,8 @@ SIGNALS = {
     "pid.available": PIDS,
 }
 """Signal -> what it measures."""
-CONFIG: dict[str, Any] = {
-    "evictionHard": {
-        "memory.available": "100Mi",
-        "nodefs.available": "10%",
-        "nodefs.inodesFree": "5%",
-        "imagefs.available": "15%",
-        "imagefs.inodesFree": "5%",
-    },
-    "evictionPressureTransitionPeriod": "5m0s",
-    "enforceNodeAllocatable": ["pods"],
-    "imageMinimumGCAge": "2m0s",
-    "imageGCHighThresholdPercent": 85,
-    "imageGCLowThresholdPercent": 80,
-    "podPidsLimit": -1,
-}
-"""What a kubelet's configuration says of it by default."""
+CONFIG: dict[str, Any] = data.read(Path(__file__).with_name("configuration.yaml"))
+"""A kubelet's configuration by default."""
 
 
 class WrongConfig(ValueError):
