@@ -97,6 +97,28 @@ async def test_a_policy_holds_for_echo_requests(w):
     assert (await patient(w, "client", "ping", "-c", "1", "-W", "2", "8.8.8.8"))[0] == 1
 
 
+async def test_traceroute_tells_the_routers(w):
+    web = await address(w, "web")
+    lines = (await out(w, "traceroute", "-n", web)).splitlines()
+    assert lines[0] == f"traceroute to {web} ({web}), 30 hops max, 60 byte packets"
+    assert [line.split()[1] for line in lines[1:]] == ["10.64.0.1", "10.128.0.3", web]
+    lines = (await out(w, "traceroute", "-m", "5", "-w", "1", "nvcr.io")).splitlines()
+    assert lines[-1] == " 5  * * *"
+
+
+async def test_iperf3_measures_what_goes_through(w):
+    await w.create("pods", pod("server", container(NETSHOOT, "iperf3", "-s"), nodeName=w.node_names[1]))
+    await w.tick(60)
+    server = await address(w, "server")
+    said = await out(w, "iperf3", "-c", server, "-t", "2")
+    assert said.endswith("iperf Done.\n")
+    assert " Gbits/sec    0             sender\n" in said
+    log = w.kubelets.logs("default", "server", "main").decode()
+    assert f"Accepted connection from {await address(w, 'client')}, port " in log
+    status, _, said = await patient(w, "client", "iperf3", "-c", await address(w, "web"))
+    assert (status, said.endswith("Connection refused\n")) == (1, True)
+
+
 async def test_nc_takes_what_another_sends(w):
     await w.create("pods", pod("ear", container(NETSHOOT, "sh", "-c", "nc -l 9000; sleep inf")))
     await w.tick(60)

@@ -1,4 +1,4 @@
-"""ping: how far away somebody is."""
+"""ping and traceroute: how far away somebody is, and over which routers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kubesim.shell.wayout import Hop
 
 FOREVER = 1 << 30
 PAYLOAD = 56
+MAX_HOPS = 30
 UNKNOWN = "Name or service not known"
 
 
@@ -95,4 +96,32 @@ class _Echo:
         return f"{head}received, {lost}% packet loss, time {taken}ms\n{rtt}"
 
 
-TOOLS: dict[str, Tool] = {"ping": ping}
+async def traceroute(process: Process) -> int:
+    """Tell over which routers the way to a host leads."""
+    opts = await kit.options(process)
+    if not opts.args:
+        await process.error('Specify "host" missing argument.\n')
+        return 2
+    name, most = opts.args[0], int(kit.decimal(opts.get("m"), MAX_HOPS))
+    try:
+        address = (await resolve(process, name))[0]
+        way = await network(process).path(address)
+    except NetworkError:
+        await process.error(f'{name}: {UNKNOWN}\nCannot handle "host" cmdline arg `{name}\' on position 1 (argc 1)\n')
+        return 2
+    await process.write(f"traceroute to {name} ({address}), {most} hops max, 60 byte packets\n")
+    reached = bool(way) and way[-1].address == address
+    for number, each in enumerate(way[:most], 1):
+        shown = (
+            each.address if "n" in opts else f"{name if each.address == address else each.address} ({each.address})"
+        )
+        times = "  ".join(f"{each.measured(number * 3 + at):.3f} ms" for at in range(3))
+        await process.write(f"{number:2d}  {shown}  {times}\n")
+        await process.sleep(each.rtt / 1000)
+    for number in range(len(way) + 1, 1 if reached else most + 1):
+        await process.write(f"{number:2d}  * * *\n")
+        await process.sleep(kit.decimal(opts.get("w"), 5.0))
+    return 0
+
+
+TOOLS: dict[str, Tool] = {"ping": ping, "traceroute": traceroute}

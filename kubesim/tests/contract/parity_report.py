@@ -38,7 +38,7 @@ TOOLS_LEFT_OUT = (
     "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, "
     "random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, P, r, "
     "R, T, w, x, y and z, and changes no case; find tests neither links, numbers of owners, times of access nor "
-    "regular expressions. There is no iperf3, man, nice, tput, traceroute and yq."
+    "regular expressions. There is no man, nice, tput and yq."
 )
 """What the tools of containers leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
