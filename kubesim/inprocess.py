@@ -12,7 +12,7 @@ from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.api.selectors import parse_fields
 from kubesim.asking import answered
-from kubesim.auth import tokenrequests
+from kubesim.auth.reviews import answer_token_request
 from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import Attributes, User
 from kubesim.client import Client, EventType, ObjectList, WatchEvent, Write
@@ -87,7 +87,7 @@ class InProcessClient(Client):
         """Sign the token that is asked for."""
         self._signer = self._signer or TokenSigner.create()
         registry, now = self.operations.registry, self.operations.clock.now()
-        return tokenrequests.answer(self.store, registry, self._signer, now, write.namespace, write.name, write.body)
+        return answer_token_request(self.store, registry, self._signer, now, write.namespace, write.name, write.body)
 
     def _allows(self, spec: Obj) -> bool:
         """Answer a review of somebody's access to a resource."""

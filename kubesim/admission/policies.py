@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from kubesim.admission import expressions
 from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
-from kubesim.cel.program import CelError
+from kubesim.cel.program import CelError, compiled
+from kubesim.cel.run import Meter
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
@@ -127,28 +127,28 @@ def _failures(request: Request, kind: Kind, spec: Obj, params: Obj | None) -> It
     """Yield each validation that does not hold, with its message; none where a condition leaves the request out."""
     scope, functions = {**request.variables(kind), "params": params}, request.functions()
     fails = spec.get("failurePolicy", "Fail") == "Fail"
-    left_out, wrong = expressions.unmet(spec.get("matchConditions") or (), scope, functions)
+    left_out, wrong = unmet(spec.get("matchConditions") or (), scope, functions)
     if left_out or wrong:
         if wrong and fails:
             yield {}, wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
         return
-    asked = expressions.Asked(scope, functions, expressions.BUDGET)
-    scope["variables"] = expressions.Variables(spec.get("variables") or (), asked.run)
+    asked = Asked(scope, functions, BUDGET)
+    scope["variables"] = Variables(spec.get("variables") or (), asked.run)
     try:
         yield from _broken(spec, asked, fails=fails)
-    except expressions.OutOfBudget as error:
+    except OutOfBudget as error:
         if fails:
             yield {}, str(error)
 
 
-def _broken(spec: Obj, asked: expressions.Asked, *, fails: bool) -> Iterator[tuple[Obj, str]]:
+def _broken(spec: Obj, asked: Asked, *, fails: bool) -> Iterator[tuple[Obj, str]]:
     """Yield each validation that does not hold, or has no value where that counts (``fails``)."""
     for validation in spec.get("validations") or ():
         expression = validation["expression"]
         try:
             if asked.run(expression) is not True:
                 yield validation, _message(validation, asked)
-        except expressions.OutOfBudget:
+        except OutOfBudget:
             raise
         except CelError as error:
             if fails:
@@ -157,19 +157,19 @@ def _broken(spec: Obj, asked: expressions.Asked, *, fails: bool) -> Iterator[tup
         yield from (({}, text) for text in _unsaid(spec, asked))
 
 
-def _unsaid(spec: Obj, asked: expressions.Asked) -> Iterator[str]:
+def _unsaid(spec: Obj, asked: Asked) -> Iterator[str]:
     """Yield what is wrong with what a policy would write into the audit log; nobody keeps one here."""
     for entry in spec.get("auditAnnotations") or ():
         text = entry["valueExpression"]
         try:
             asked.run(text)
-        except expressions.OutOfBudget:
+        except OutOfBudget:
             raise
         except CelError as error:
             yield f"valueExpression '{text}' resulted in error: {error}"
 
 
-def _message(validation: Obj, asked: expressions.Asked) -> str:
+def _message(validation: Obj, asked: Asked) -> str:
     """Return what is said of a validation that does not hold: one line, and not too long."""
     if text := validation.get("messageExpression"):
         try:
@@ -181,3 +181,75 @@ def _message(validation: Obj, asked: expressions.Asked) -> str:
             return said
     said = (validation.get("message") or "").strip()
     return said or f"failed expression: {validation['expression'].strip()}"
+
+
+BUDGET, BUDGET_OF_CONDITIONS = 10_000_000, 2_500_000
+"""What all expressions of a policy, and all conditions of one, may cost together."""
+SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+class OutOfBudget(CelError):
+    """Expressions have cost more than all of them may."""
+
+
+class Asked:
+    """Runs expressions about one request until they have cost too much together."""
+
+    def __init__(self, scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]], budget: int) -> None:
+        self.scope = scope
+        self._functions = functions
+        self._left = budget
+
+    def run(self, text: str) -> Any:
+        """Return an expression's value. Raises CelError, and OutOfBudget when nothing more is to be asked."""
+        meter = Meter()
+        try:
+            return compiled(text).run(self.scope, self._functions, meter)
+        finally:
+            self._left -= meter.spent
+            if self._left < 0:
+                raise OutOfBudget(SPENT)
+
+
+class Variables(Mapping[str, Any]):
+    """A policy's own variables, each of which is evaluated when it is first asked for."""
+
+    def __init__(self, entries: Iterable[Obj], run: Callable[[str], Any]) -> None:
+        self._texts = {entry["name"]: entry["expression"] for entry in entries}
+        self._run = run
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._known:
+            try:
+                self._known[name] = self._run(self._texts[name])
+            except CelError as error:
+                self._known[name] = CelError(f'composited variable "{name}" fails to evaluate: {error}')
+        if isinstance(found := self._known[name], CelError):
+            raise found
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._texts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
+def unmet(
+    conditions: Iterable[Obj], scope: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> tuple[bool, list[str]]:
+    """Tell whether a condition leaves a request out, and what went wrong with others."""
+    wrong, asked = [], Asked(scope, functions, BUDGET_OF_CONDITIONS)
+    for condition in conditions:
+        try:
+            if asked.run(condition["expression"]) is not True:
+                return True, []
+        except OutOfBudget as error:
+            return False, [str(error)]
+        except CelError as error:
+            wrong.append(f"expression '{condition['expression']}' resulted in error: {error}")
+    return False, wrong

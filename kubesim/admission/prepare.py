@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from kubesim.admission import podlevel
 from kubesim.api.meta import rfc3339
-from kubesim.api.quantity import parse
+from kubesim.api.quantity import parse, write
 from kubesim.errors import Obj
 from kubesim.schema.decode import Decoder
 from kubesim.schema.defaults import own_labels
@@ -93,7 +93,7 @@ def pod(ops: Operations, new: Obj) -> None:
     """A pod begins Pending with its class of service."""
     _choose_by_own_labels(new)
     if "resources" in new["spec"]:
-        podlevel.fill(new["spec"])
+        fill(new["spec"])
     new["status"] = {"phase": "Pending", "qosClass": qos_class(new["spec"])}
     if new["spec"].get("schedulingGates"):
         new["status"]["conditions"] = [{**GATED, "lastTransitionTime": rfc3339(ops.clock.now())}]
@@ -175,3 +175,46 @@ ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
     "endpointslices.discovery.k8s.io": endpoint_slice,
     "csidrivers.storage.k8s.io": storage_driver,
 }
+
+
+HUGE = "hugepages-"
+OVERCOMMITTED = ("cpu", "memory")
+
+
+def fill(spec: Obj) -> None:
+    """Complete what a pod asks for as a whole from what its containers ask for."""
+    whole = spec.get("resources") or {}
+    if not whole.get("limits") and not whole.get("requests"):
+        return
+    limits, requests = dict(whole.get("limits") or {}), dict(whole.get("requests") or {})
+    pages = {name: value for name, value in together(spec, "limits").items() if name.startswith(HUGE)}
+    limits = {**{name: value for name, value in pages.items() if name not in requests}, **limits}
+    if limits:
+        asked = {name: value for name, value in together(spec, "requests").items() if name in OVERCOMMITTED}
+        own = {name: value for name, value in limits.items() if name in OVERCOMMITTED or name.startswith(HUGE)}
+        requests = {**own, **asked, **requests}
+    for part, quantities in (("limits", limits), ("requests", requests)):
+        if quantities:
+            whole[part] = dict(sorted(quantities.items()))
+
+
+def together(spec: Obj, part: str) -> dict[str, str]:
+    """Return what the containers have at once at most: before the pod has begun, or after."""
+    running: dict[str, Fraction] = {}
+    most: dict[str, Fraction] = {}
+    texts: dict[str, str] = {}
+    for name, value, kind in _parts(spec, part):
+        texts.setdefault(name, value)
+        if kind != "init":
+            running[name] = running.get(name, Fraction()) + parse(value)
+        beside = parse(value) if kind == "init" else Fraction()
+        most[name] = max(most.get(name, Fraction()), running.get(name, Fraction()) + beside)
+    return {name: write(total, "binary" if texts[name][-1:] == "i" else "decimal") for name, total in most.items()}
+
+
+def _parts(spec: Obj, part: str) -> Iterator[tuple[str, str, str]]:
+    for entry in spec.get("initContainers") or ():
+        kind = "sidecar" if entry.get("restartPolicy") == "Always" else "init"
+        yield from ((*item, kind) for item in ((entry.get("resources") or {}).get(part) or {}).items())
+    for entry in spec.get("containers") or ():
+        yield from ((*item, "main") for item in ((entry.get("resources") or {}).get(part) or {}).items())

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubesim.admission import expressions
+from kubesim.admission.policies import unmet
 from kubesim.admission.requests import EXEMPT, GROUP, Request
 from kubesim.api import status
 from kubesim.api.patch import json_patch
@@ -140,7 +140,7 @@ def _conditions_hold(request: Request, spec: Obj, kind: Kind) -> bool:
     conditions = spec.get("matchConditions") or ()
     if not conditions:
         return True
-    left_out, errors = expressions.unmet(conditions, request.variables(kind), request.functions())
+    left_out, errors = unmet(conditions, request.variables(kind), request.functions())
     if left_out:
         return False
     if errors and spec.get("failurePolicy", "Fail") == "Fail":

@@ -21,9 +21,9 @@ from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, no_resource
 from kubesim.api.tables import include_policy
 from kubesim.asking import answered
-from kubesim.auth import tokenrequests
 from kubesim.auth.authn import readable
 from kubesim.auth.noderestriction import restrict_deletion, restrict_eviction, restrict_token
+from kubesim.auth.reviews import answer_token_request
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -238,7 +238,7 @@ class Resources:
         backend, now = self._backend, self._backend.clock.now()
         registry, name = backend.operations.registry, call.info.name
         restrict_token(backend.operations, call.user, call.kind, call.namespace, name, review)
-        return tokenrequests.answer(backend.store, registry, backend.signer, now, call.namespace, name, review)
+        return answer_token_request(backend.store, registry, backend.signer, now, call.namespace, name, review)
 
     async def _update(self, call: Call) -> web.StreamResponse:
         """Answer PUT."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -15,7 +16,8 @@ from urllib.parse import unquote
 import promql_parser as ast
 
 from kubesim import data
-from kubesim.metrics.families import exposed_by
+from kubesim.metrics import cadvisor, dcgm, kube_state, node_exporter
+from kubesim.metrics.exposition import Family
 from kubesim.metrics.promql import engine
 from kubesim.metrics.promql.values import LABEL, NAME, Match, QueryError, Value, Window, number, quoted
 from kubesim.metrics.rules import Rules, moment
@@ -308,3 +310,24 @@ _HANDLERS: dict[str, Callable[[_Request], Any]] = {
     "status/tsdb": lambda request: head(request.server, request.now),
     "status/config": lambda request: {"yaml": request.server.config},
 }
+
+
+def exposed_by(target: Target, at: float) -> Iterator[Family]:
+    """Yield the families that a target exposes at a moment, those of its last scrape that went well."""
+    if target.up(at):
+        for name in dict.fromkeys(function.labels[NAME] for function in target.exporter("", at, at)):
+            yield family(name)
+
+
+@cache
+def family(name: str) -> Family:
+    """Return what is known of a metric."""
+    return _known().get(name) or node_exporter.family(name) or kube_state.family(name)
+
+
+@cache
+def _known() -> dict[str, Family]:
+    found = {name: counter.family for name, counter in dcgm.counters().items()}
+    tables = (cadvisor.CONTAINERS, cadvisor.LIMITED, cadvisor.PODS, cadvisor.MACHINE)
+    texts = {name: text for table in tables for name, (text, _) in table.items()}
+    return found | {name: Family(name, cadvisor.kind(name), text) for name, text in texts.items()}

@@ -15,8 +15,7 @@ from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME
-from kubesim.metrics.scrape import Function
-from kubesim.metrics.timeline import Timeline
+from kubesim.metrics.scrape import Function, Timeline
 from kubesim.schema import paths
 from kubesim.shares import share
 from kubesim.times import parse

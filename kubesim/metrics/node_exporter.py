@@ -13,8 +13,7 @@ from kubesim.gpu.board import BUILD, KERNEL
 from kubesim.kubelet.host import Node
 from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME, Labels
-from kubesim.metrics.scrape import Function
-from kubesim.metrics.timeline import Timeline
+from kubesim.metrics.scrape import Function, Timeline
 from kubesim.shell.share import Disk
 
 _FILE = Path(__file__).with_name("node_exporter.yaml")

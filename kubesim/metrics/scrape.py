@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import zlib
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import re2
 
 from kubesim.metrics.promql.values import NAME, Labels, Match, Point, QueryError, compiled
-from kubesim.metrics.timeline import Timeline
 
 INTERVAL_S = 15.0
 LAST_S = 250_000_000_000.0
@@ -184,3 +185,54 @@ def _test(match: Match) -> Callable[[Labels], bool]:
         raise QueryError("bad_data", f'invalid parameter "query": error parsing regexp: {error}') from error
     fits = match.op == "=~"
     return lambda labels: bool(pattern.fullmatch(labels.get(name, ""))) == fits
+
+
+T = TypeVar("T")
+MOST_CHANGES = 2048
+
+
+class Timeline(Generic[T]):
+    """Changes of a value in order of time (seconds since the epoch). The oldest are forgotten beyond a bound."""
+
+    __slots__ = ("_times", "_values")
+
+    def __init__(self, at: float, value: T) -> None:
+        self._times = [at]
+        self._values = [value]
+
+    def set(self, at: float, value: T) -> None:
+        """Let the value be another from ``at`` on; the same again is no change."""
+        if self._values[-1] == value:
+            return
+        if at <= self._times[-1]:
+            self._values[-1] = value
+            return
+        self._times.append(at)
+        self._values.append(value)
+        if len(self._times) > MOST_CHANGES:
+            del self._times[: MOST_CHANGES // 4], self._values[: MOST_CHANGES // 4]
+
+    def at(self, moment: float) -> T | None:
+        """Return the value at a moment; None before the first."""
+        index = bisect_right(self._times, moment) - 1
+        return self._values[index] if index >= 0 else None
+
+    @property
+    def last(self) -> T:
+        """The value now."""
+        return self._values[-1]
+
+    @property
+    def first(self) -> T:
+        """The oldest value that is known."""
+        return self._values[0]
+
+    @property
+    def changed(self) -> float:
+        """Since when it has had the value of now."""
+        return self._times[-1]
+
+    def within(self, after: float, until: float) -> list[T]:
+        """Return the values it had in a span, the one at its beginning included."""
+        first = max(bisect_right(self._times, after) - 1, 0)
+        return self._values[first : bisect_right(self._times, until)]

@@ -8,12 +8,12 @@ account is the pod's own, made by the manifest.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
-from kubesim.nodes.marks import BINDINGS, LOCAL_BINDINGS, NAMESPACE, ROLES, Group
 from kubesim.times import parse
 
 TOKEN_SECONDS = 3600
@@ -101,3 +101,41 @@ def _binding(kind: str, role_kind: str, role: str, group: Group) -> Obj:
         "roleRef": {"apiGroup": RBAC, "kind": role_kind, "name": role},
         "subjects": [{"kind": "ServiceAccount", "name": group.account, "namespace": NAMESPACE}],
     }
+
+
+GROUP_LABEL = "kubesim.dev/group"
+TAINT_KEY = "kubesim.dev/simulated"
+TAINT = {"key": TAINT_KEY, "value": "true", "effect": "NoSchedule"}
+ROLES, BINDINGS = "clusterroles.rbac.authorization.k8s.io", "clusterrolebindings.rbac.authorization.k8s.io"
+LOCAL_BINDINGS = "rolebindings.rbac.authorization.k8s.io"
+NAMESPACE = "kube-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Some nodes that one process serves, and everything that is theirs."""
+
+    name: str
+
+    @property
+    def account(self) -> str:
+        """The service account, and the cluster role and bindings that it is given: all have one name."""
+        return f"kubesim-nodes-{self.name}"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """What every object of the group carries."""
+        return {GROUP_LABEL: self.name}
+
+    @property
+    def selector(self) -> str:
+        """What finds them."""
+        return f"{GROUP_LABEL}={self.name}"
+
+    def request(self, node: str, purpose: str) -> str:
+        """Return the name of a node's request for a certificate."""
+        return f"{self.account}-{node}-{purpose}"
+
+    def meta(self) -> Obj:
+        """Return the metadata of what has the account's name."""
+        return {"name": self.account, "labels": self.labels}

@@ -16,8 +16,8 @@ from kubesim.informer import cancel
 from kubesim.listener import Listener
 from kubesim.nodes import access
 from kubesim.nodes.access import Access, AccessError
+from kubesim.nodes.account import Group
 from kubesim.nodes.joined import Joined, JoinError, Place, remove
-from kubesim.nodes.marks import Group
 from kubesim.nodes.registration import Taken, Wanted
 from kubesim.pools import Pool
 from kubesim.serve import Address, ServeError, listen, stop_signal

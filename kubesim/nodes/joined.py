@@ -22,12 +22,11 @@ from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
 from kubesim.nodes import account, certificates, registration, removal
 from kubesim.nodes.access import Access, load_chain
+from kubesim.nodes.account import NAMESPACE, ROLES, Group
 from kubesim.nodes.certificates import NotSigned, Renewal, end_of
-from kubesim.nodes.marks import NAMESPACE, ROLES, Group
 from kubesim.nodes.mirror import Mirror, SplitClient
 from kubesim.nodes.registration import Wanted
-from kubesim.nodes.server import KubeletServer
-from kubesim.nodes.webhooks import Guard
+from kubesim.nodes.server import Guard, KubeletServer
 from kubesim.overhttp import HttpClient
 from kubesim.pki import CertificateAuthority
 

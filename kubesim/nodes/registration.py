@@ -9,7 +9,7 @@ from zlib import crc32
 
 from kubesim.client import Client, Reader
 from kubesim.errors import ApiError, Obj, tolerating
-from kubesim.nodes.marks import TAINT, Group
+from kubesim.nodes.account import TAINT, Group
 from kubesim.pools import Pool
 
 FOREIGN = "the cluster has a node {} that is not ours; choose other names with --name"

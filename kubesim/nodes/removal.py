@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from kubesim.client import Client
 from kubesim.errors import ApiError
 from kubesim.kubelet.leases import LEASE_NAMESPACE
+from kubesim.nodes.account import BINDINGS, LOCAL_BINDINGS, NAMESPACE, ROLES, Group
 from kubesim.nodes.certificates import REQUESTS
-from kubesim.nodes.marks import BINDINGS, LOCAL_BINDINGS, NAMESPACE, ROLES, Group
 
 LEASES = "leases.coordination.k8s.io"
 PURPOSES = ("client", "serving")

@@ -1,19 +1,30 @@
-"""Whom a pod may turn out to make room for itself: as few as must be, and the least important ones."""
+"""The pods that another may turn out to make room for itself: as few as must be, and the least important ones.
+
+The texts of FailedScheduling events are here, too. Since dynamic resource allocation is on by default (1.34), its
+plugin speaks before preemption does.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim.api.selectors import from_struct
 from kubesim.errors import Obj
-from kubesim.scheduler import messages
 from kubesim.scheduler.filters import prepare, refuse
 from kubesim.scheduler.state import Cluster, HinderedError, NodeState, PodInfo, Refusal
 from kubesim.times import parse
 
-NOBODY = Refusal((messages.NO_VICTIMS,))
+NO_NODES = "no nodes available to schedule pods"
+NO_CLAIMS = "no new claims to deallocate"
+STILL = "still not schedulable"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NEVER = "not eligible due to preemptionPolicy=Never."
+TERMINATING = "not eligible due to a terminating pod on the nominated node."
+NOBODY = Refusal((NO_VICTIMS,))
 BY_US = "PreemptionByScheduler"
 MOST_CANDIDATES = 100
 LARGEST_PRIORITY = 2**31
@@ -56,19 +67,19 @@ def preempt(
     if candidates:
         return min(candidates, key=lambda candidate: candidate.rank(now)), ""
     reasons = [reason for status in statuses for reason in status.reasons]
-    reasons += [messages.NOT_HELPFUL] * (len(cluster.nodes) - len(statuses))
-    return None, messages.available(len(cluster.nodes), reasons)
+    reasons += [NOT_HELPFUL] * (len(cluster.nodes) - len(statuses))
+    return None, available(len(cluster.nodes), reasons)
 
 
 def _ineligible(pod: PodInfo, refusals: Mapping[str, Refusal], cluster: Cluster) -> str:
     """Return why a pod may turn out nobody (now)."""
     if pod.spec.get("preemptionPolicy") == "Never":
-        return messages.NEVER
+        return NEVER
     refusal, node = refusals.get(pod.nominated), cluster.nodes.get(pod.nominated)
     if node is None or (refusal is not None and not refusal.resolvable):
         return ""
     leaving = any(other.priority < pod.priority and _is_leaving(other) for other in node.pods.values())
-    return messages.TERMINATING if leaving else ""
+    return TERMINATING if leaving else ""
 
 
 def _is_leaving(pod: PodInfo) -> bool:
@@ -129,3 +140,19 @@ def _covers(budget: Obj, pod: PodInfo) -> bool:
 def _started(pod: PodInfo, now: datetime) -> float:
     at = pod.obj.get("status", {}).get("startTime")
     return (parse(at) if at else now).timestamp()
+
+
+def available(nodes: int, reasons: Iterable[str]) -> str:
+    """Return how many of ``nodes`` were refused for which reasons, sorted as texts."""
+    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in Counter(reasons).items()))
+    return f"0/{nodes} nodes are available: {counted}."
+
+
+def hindered(nodes: int, why: str) -> str:
+    """Return the text for a pod that can be on no node, whatever the nodes are."""
+    return f"0/{nodes} nodes are available: {why}. not found"
+
+
+def unhelped(text: str, preemption: str, claims: str = NO_CLAIMS) -> str:
+    """Return the text for a pod for which no room can be made, either; ``claims``: what the plugin of claims says."""
+    return f"{text} {claims}, preemption: {preemption}"

@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubesim.scheduler import messages
 from kubesim.scheduler.filters import first_refusal, prepare, refuse
-from kubesim.scheduler.preemption import Candidate, preempt
+from kubesim.scheduler.preemption import (
+    NEVER,
+    NO_CLAIMS,
+    NO_NODES,
+    STILL,
+    TERMINATING,
+    Candidate,
+    available,
+    hindered,
+    preempt,
+    unhelped,
+)
 from kubesim.scheduler.scores import best
 from kubesim.scheduler.state import Check, Cluster, HinderedError, NodeState, PodInfo, Refusal
 
@@ -38,11 +48,11 @@ class Judge:
         """Return what becomes of a pod. Changes nothing."""
         cluster = self._cluster
         if not cluster.nodes:
-            return Verdict(text=messages.NO_NODES, plugins=frozenset({"Nodes"}))
+            return Verdict(text=NO_NODES, plugins=frozenset({"Nodes"}))
         try:
             checks = prepare(pod, cluster)
         except HinderedError as hindrance:
-            text = messages.hindered(len(cluster.nodes), str(hindrance))
+            text = hindered(len(cluster.nodes), str(hindrance))
             return Verdict(text=text, plugins=frozenset({hindrance.plugin}))
         named = cluster.nodes.get(pod.nominated)
         if named is not None and refuse(pod, named, cluster, checks) is None:
@@ -70,14 +80,14 @@ class Judge:
 
     def _refused(self, pod: PodInfo, refusals: dict[str, Refusal], now: datetime) -> Verdict:
         reasons = [reason for refusal in refusals.values() for reason in refusal.reasons]
-        text = messages.available(len(refusals), reasons)
+        text = available(len(refusals), reasons)
         plugins = frozenset(refusal.plugin for refusal in refusals.values())
         candidate, why = preempt(pod, refusals, self._cluster, now)
         if candidate is not None:
             return Verdict(text=text, plugins=plugins, candidate=candidate, nominate=candidate.node)
-        waits = why in (messages.NEVER, messages.TERMINATING)
-        claims = messages.STILL if pod.spec.get("resourceClaims") else messages.NO_CLAIMS
-        return Verdict(text=messages.unhelped(text, why, claims), plugins=plugins, nominate=None if waits else "")
+        waits = why in (NEVER, TERMINATING)
+        claims = STILL if pod.spec.get("resourceClaims") else NO_CLAIMS
+        return Verdict(text=unhelped(text, why, claims), plugins=plugins, nominate=None if waits else "")
 
 
 def _enough(nodes: int) -> int:

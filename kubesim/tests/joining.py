@@ -10,8 +10,8 @@ from aiohttp import ClientSession, TCPConnector
 from kubesim.clock import RealClock
 from kubesim.connections import Connections
 from kubesim.nodes import access
+from kubesim.nodes.account import TAINT, Group
 from kubesim.nodes.joined import Joined, Place
-from kubesim.nodes.marks import TAINT, Group
 from kubesim.nodes.registration import Wanted
 from kubesim.pools import Pool
 from kubesim.serve import Address, listen

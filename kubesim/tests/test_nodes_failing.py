@@ -13,8 +13,8 @@ from kubesim.auth.users import Attributes, service_account_user
 from kubesim.clock import RealClock, settle
 from kubesim.errors import ApiError
 from kubesim.nodes import access
+from kubesim.nodes.account import Group
 from kubesim.nodes.joined import Joined
-from kubesim.nodes.marks import Group
 from kubesim.nodes.registration import Taken, Wanted
 from kubesim.overhttp import Unreachable
 from kubesim.pki import name_of

@@ -9,7 +9,7 @@ from kubesim.clock import RealClock
 from kubesim.errors import ApiError
 from kubesim.nodes import access, certificates, registration
 from kubesim.nodes.access import Bearer
-from kubesim.nodes.marks import TAINT, Group
+from kubesim.nodes.account import TAINT, Group
 from kubesim.tests.joining import GROUP, administrator, joined, kubelet, pod, running, state_of, until
 from kubesim.tests.live import serving
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kubesim.recorder import Recorder
-from kubesim.scheduler.messages import available
+from kubesim.scheduler.preemption import available
 from kubesim.scheduler.state import requests
 from kubesim.tests.world import container, deployment, pod, world
 

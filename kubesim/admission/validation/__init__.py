@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kubesim.admission.validation import (  # noqa: F401 - what is only imported brings words of the table
-    calls,
     checks,
     definitions,
     misc,
@@ -13,7 +12,6 @@ from kubesim.admission.validation import (  # noqa: F401 - what is only imported
     podchanges,
     pods,
     resources,
-    selectors,
     storage,
     volumes,
     workloads,

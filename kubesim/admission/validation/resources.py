@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
-from kubesim.admission.podlevel import HUGE, together
+from kubesim.admission.prepare import HUGE, together
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import QuantityError, canonical, parse

@@ -17,8 +17,8 @@ import yaml
 from kubesim.clock import RealClock
 from kubesim.commandline import parser
 from kubesim.nodes import access
+from kubesim.nodes.account import Group
 from kubesim.nodes.joined import Joined
-from kubesim.nodes.marks import Group
 from kubesim.nodes.registration import Wanted
 from kubesim.pools import Pool
 from kubesim.tests.contract.tools import namespace_name
