@@ -7,16 +7,19 @@ below to what belongs to pods that are bound to that node. ``noderestriction.py`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+from kubesim import data
 from kubesim.auth.rbac import Policies, rule_allows
 from kubesim.auth.users import Attributes, User
+from kubesim.errors import Obj
+from kubesim.schema.paths import condition
 
 GROUP, PREFIX = "system:nodes", "system:node:"
 ROLE = "system:node"
-LEASES = "kube-node-lease"
-READS = ("get", "list", "watch")
-OWN_VERBS = ("get", "create", "update", "patch", "delete")
+_RULES = Path(__file__).with_suffix(".yaml")
 REFERENCES = {
     "secrets": {
         ("secret", "secretName"), ("secret", "name"), ("secretKeyRef", "name"), ("secretRef", "name"),
@@ -37,25 +40,24 @@ def node_of(user: User) -> str:
     return user.name.removeprefix(PREFIX) if GROUP in user.groups and user.name.startswith(PREFIX) else ""
 
 
+@cache
+def _rules() -> dict[str, list[tuple[list[Callable[[Obj], bool]], str, str]]]:
+    """Return by group and resource what must hold, what is done then ("" for a refusal), and what is said."""
+    table = data.read(_RULES)
+    return {
+        name: [
+            ([condition(*each) for each in line.get("if", {}).items()], line.get("do", ""), line.get("say", ""))
+            for line in lines
+        ]
+        for name, lines in table.items()
+    }
+
+
 class NodeAuthorizer:
     """Answers whether a node may do something."""
 
     def __init__(self, policies: Policies) -> None:
         self._policies = policies
-        self._parted: dict[tuple[str, str], Callable[[str, Attributes], str | None]] = {
-            ("", "secrets"): self._read_one,
-            ("", "configmaps"): self._read_one,
-            ("", "persistentvolumeclaims"): self._claim,
-            ("", "persistentvolumes"): self._get,
-            ("resource.k8s.io", "resourceclaims"): self._get,
-            ("storage.k8s.io", "volumeattachments"): self._get,
-            ("", "serviceaccounts"): self._account,
-            ("coordination.k8s.io", "leases"): self._lease,
-            ("storage.k8s.io", "csinodes"): self._csi_node,
-            ("resource.k8s.io", "resourceslices"): self._slice,
-            ("", "nodes"): self._node,
-            ("", "pods"): self._pod,
-        }
 
     def refusal(self, user: User, asked: Attributes) -> str | None:
         """Return None for what a node may do, else why it may not: "" for no reason, as for anybody else."""
@@ -64,83 +66,22 @@ class NodeAuthorizer:
         node = node_of(user)
         if not node:
             return f'unknown node for user "{user.name}"'
-        parted = self._parted.get((asked.group, asked.resource))
-        if parted is not None:
-            return parted(node, asked)
+        lines = _rules().get(f"{asked.group}/{asked.resource}")
+        if lines is not None:
+            return self._ruled(lines, node, asked)
         role = self._policies.find("clusterroles.rbac.authorization.k8s.io", "", ROLE) or {}
         return None if any(rule_allows(rule, asked) for rule in role.get("rules") or ()) else ""
 
-    def _read_one(self, node: str, asked: Attributes) -> str | None:
-        if asked.verb not in READS:
-            return "can only read resources of this type"
-        if asked.subresource:
-            return "cannot read subresource"
-        return self._related(node, asked) if asked.namespace else "can only read namespaced object of this type"
-
-    def _get(self, node: str, asked: Attributes) -> str | None:
-        if asked.verb != "get":
-            return "can only get individual resources of this type"
-        return "cannot get subresource" if asked.subresource else self._related(node, asked)
-
-    def _claim(self, node: str, asked: Attributes) -> str | None:
-        if asked.subresource != "status":
-            return self._get(node, asked)
-        written = asked.verb in ("update", "patch")
-        return self._related(node, asked) if written else "can only get/update/patch this type"
-
-    def _account(self, node: str, asked: Attributes) -> str | None:
-        if asked.verb == "get" and not asked.subresource:
-            return self._read_one(node, asked)
-        if asked.verb != "create" or not asked.name:
-            return "can only create tokens for individual service accounts"
-        tokens = asked.subresource == "token"
-        return self._related(node, asked) if tokens else "can only create token subresource of serviceaccount"
-
-    def _lease(self, node: str, asked: Attributes) -> str | None:
-        if asked.verb not in OWN_VERBS:
-            return "can only get, create, update, patch, or delete a node lease"
-        if asked.namespace != LEASES:
-            return f'can only access leases in the "{LEASES}" system namespace'
-        own = asked.verb == "create" or asked.name == node
-        return None if own else "can only access node lease with the same name as the requesting node"
-
-    def _csi_node(self, node: str, asked: Attributes) -> str | None:
-        if asked.verb not in OWN_VERBS:
-            return "can only get, create, update, patch, or delete a CSINode"
-        if asked.subresource:
-            return "cannot authorize CSINode subresources"
-        own = asked.verb == "create" or asked.name == node
-        return None if own else "can only access CSINode with the same name as the requesting node"
-
-    def _slice(self, node: str, asked: Attributes) -> str | None:
-        if asked.subresource:
-            return "cannot authorize ResourceSlice subresources"
-        if asked.verb in ("get", "update", "patch", "delete"):
-            return self._related(node, asked)
-        if asked.verb == "create" or _chooses(asked, "spec.nodeName", node):
-            return None
-        return "can only list/watch/deletecollection resourceslices with nodeName field selector"
-
-    def _node(self, node: str, asked: Attributes) -> str | None:
-        match asked.subresource, asked.verb:
-            case "", "get" | "list" | "watch" if asked.name != node:
-                what = f"'{asked.name}'" if asked.name else "all nodes"
-                return f"node '{node}' cannot read {what}, only its own Node object"
-            case ("", "get" | "list" | "watch" | "create" | "update" | "patch") | ("status", "update" | "patch"):
-                return None
-        return ""
-
-    def _pod(self, node: str, asked: Attributes) -> str | None:
-        match asked.subresource, asked.verb:
-            case "", "list" | "watch" if _chooses(asked, "spec.nodeName", node):
-                return None
-            case "", "list" | "watch" if not asked.name:
-                return "can only list/watch pods with spec.nodeName field selector"
-            case "", "get" | "list" | "watch":
-                return self._related(node, asked)
-            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
-                return None
-        return ""
+    def _ruled(
+        self, lines: list[tuple[list[Callable[[Obj], bool]], str, str]], node: str, asked: Attributes
+    ) -> str | None:
+        """Return what the first line says whose conditions hold, None for what a node may do."""
+        facts = {name: getattr(asked, name) for name in ("verb", "subresource", "namespace", "name")}
+        facts |= {"own": asked.name == node, "chosen": _chooses(asked, "spec.nodeName", node)}
+        done, said = next((done, said) for tests, done, said in lines if all(holds(facts) for holds in tests))
+        if done:
+            return self._related(node, asked) if done == "related" else None
+        return said.replace("{node}", node).replace("{name}", asked.name)
 
     def _related(self, node: str, asked: Attributes) -> str | None:
         """Return None where an object has to do with a node: it is there, or a pod that is there names it."""
