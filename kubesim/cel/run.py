@@ -14,7 +14,6 @@ from kubesim.cel.values import (
     FUNCTIONS,
     KEYS,
     LARGEST,
-    LARGEST_UINT,
     NAMESPACES,
     NO_OVERLOAD,
     NONE,
@@ -23,7 +22,6 @@ from kubesim.cel.values import (
     CelError,
     CostError,
     Optional,
-    Uint,
     check_size,
     compare,
     equal,
@@ -67,10 +65,8 @@ def cost_of_call(name: str, given: list[Any]) -> int:
         return CHECK
     if name in PATTERNS and len(given) > 1:
         return ceil((1 + size(given[0])) * STRINGS) * ceil(size(given[1]) * REGEXES)
-    texts = sum(len(value) for value in given if isinstance(value, str | bytes))
-    others = (
-        sum(size(value) for value in given if not isinstance(value, str | bytes)) if name in SEARCHED_WHOLE else 0
-    )
+    texts = sum(len(value) for value in given if isinstance(value, str))
+    others = sum(size(value) for value in given if not isinstance(value, str)) if name in SEARCHED_WHOLE else 0
     return 1 + int(texts * STRINGS) + others
 
 
@@ -96,8 +92,6 @@ def compiled(node: Node) -> Step:
 
 def _literal(node: Node) -> Step:
     value = value_of(node)
-    if node.text == "uint":
-        value = Uint(value)
     return lambda run: value
 
 
@@ -259,12 +253,11 @@ def _either(node: Node) -> Step:
     return step
 
 
-def _checked(number: Any, kind: type) -> Any:
+def _checked(number: int) -> int:
     """Return what came of whole numbers, if it is one. Raises CelError."""
-    least, most = (0, LARGEST_UINT) if kind is Uint else (SMALLEST, LARGEST)
-    if not least <= number <= most:
-        raise CelError("unsigned integer overflow" if kind is Uint else "integer overflow")
-    return Uint(number) if kind is Uint else int(number)
+    if not SMALLEST <= number <= LARGEST:
+        raise CelError("integer overflow")
+    return number
 
 
 def _quotient(name: str, one: int, other: int) -> int:
@@ -285,13 +278,13 @@ def arithmetic(name: str, one: Any, other: Any) -> Any:
     """Return what an operator makes of two values of one type. Raises CelError."""
     kinds = type_of(one), type_of(other)
     match kinds:
-        case ("int", "int") | ("uint", "uint"):
-            return _checked(WHOLE[name](one, other), type(one))
+        case ("int", "int"):
+            return _checked(WHOLE[name](one, other))
         case ("double", "double") if name in "_+_-_*_":
             return WHOLE[name](one, other)
         case ("double", "double") if name == "_/_":
             return one / other if other else float("nan") if not one or one != one else float("inf") * (one > 0 or -1)
-        case ("string", "string") | ("bytes", "bytes") | ("list", "list") if name == "_+_":
+        case ("string", "string") | ("list", "list") if name == "_+_":
             check_size(len(one) + len(other))
             return one + other
     if name in ("_+_", "_-_") and isinstance(one, datetime | timedelta) and isinstance(other, datetime | timedelta):
@@ -315,9 +308,9 @@ def _within(one: Any, many: Any) -> bool:
 
 
 def _negative(value: Any) -> Any:
-    if isinstance(value, bool | Uint) or not is_number(value):
+    if not is_number(value):
         raise CelError(NO_OVERLOAD)
-    return -value if isinstance(value, float) else _checked(-value, int)
+    return -value if isinstance(value, float) else _checked(-value)
 
 
 def _not(value: Any) -> bool:

@@ -21,7 +21,6 @@ REST = re.compile(r"\s*(//[^\n]*(\n\s*|$))*")
 """What may stand behind an expression."""
 _ESCAPE = r"\\([abfnrtv\\?\"'`]|[xX][0-9a-fA-F]{2}|[0-3][0-7]{2}"
 ESCAPE = re.compile(rf"{_ESCAPE}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}})")
-ESCAPE_OF_BYTES = re.compile(f"{_ESCAPE})".encode())
 ESCAPED = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 LEVELS = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 LITERALS = {"true": "bool", "false": "bool", "null": "null_type"}
@@ -131,11 +130,13 @@ class _Parser:
     def primary(self) -> Node:
         kind, text, at = self.take()
         if kind == "string":
-            kind = "bytes" if "b" in text.partition(text[-1])[0].lower() else "string"
-            return Node("literal", kind, at, source=text)
+            if "b" in text.partition(text[-1])[0].lower():
+                raise SyntaxFault("bytes are not supported")
+            return Node("literal", "string", at, source=text)
         if kind in ("int", "float"):
-            number = "double" if kind == "float" else "uint" if text[-1] in "uU" else "int"
-            return Node("literal", number, at, source=text)
+            if text[-1] in "uU":
+                raise SyntaxFault("numbers without a sign are not supported")
+            return Node("literal", "double" if kind == "float" else "int", at, source=text)
         if text == ".":
             kind, text, at = self.take()
         if kind == "name":
@@ -221,31 +222,23 @@ def value_of(node: Node) -> Any:
             return None
         case "double":
             return float(node.source)
-        case "int" | "uint":
-            return int(node.source.rstrip("uU"), 16 if "x" in node.source else 10)
-    return _unquoted(node.source, of_bytes=node.text == "bytes")
+        case "int":
+            return int(node.source, 16 if "x" in node.source else 10)
+    return _unquoted(node.source)
 
 
-def _unquoted(source: str, *, of_bytes: bool) -> str | bytes:
+def _unquoted(source: str) -> str:
     """Return what a quoted text stands for."""
     prefix = source[: len(source) - len(source.lstrip("rRbB"))].lower()
     quoted = source[len(prefix) :]
     wide = 3 if quoted[:3] in ('"""', "'''") else 1
     text = quoted[wide:-wide]
-    if of_bytes:
-        return text.encode() if "r" in prefix else ESCAPE_OF_BYTES.sub(_byte, text.encode())
     return text if "r" in prefix else ESCAPE.sub(_character, text)
 
 
 def _character(found: re.Match[str]) -> str:
     said = found[1]
     return ESCAPED.get(said) or chr(int(said.lstrip("xXuU"), 8 if said.isdigit() else 16))
-
-
-def _byte(found: re.Match[bytes]) -> bytes:
-    said = found[1].decode()
-    known = ESCAPED.get(said)
-    return known.encode() if known else bytes([int(said.lstrip("xX"), 8 if said.isdigit() else 16) % 256])
 
 
 def _depth(node: Node) -> int:

@@ -1,8 +1,9 @@
 """The values of CEL that Python has no like of, and the functions of CEL and of Kubernetes' libraries for it.
 
-Numbers are ``int``, ``Uint`` and ``float``, times and durations those of ``datetime``; a quantity is a number, and
+Numbers are ``int`` and ``float``, times and durations those of ``datetime``; a quantity is a number, and
 a question to the authorizer a map. Of the libraries of Kubernetes those for addresses, networks, URLs, versions,
-formats and the formatting of texts are missing, and of CEL's own functions those for the parts of a time.
+formats and the formatting of texts are missing, and of CEL's own functions those for the parts of a time,
+unsigned numbers and bytes.
 """
 
 from __future__ import annotations
@@ -39,10 +40,6 @@ class CostError(CelError):
     """An expression takes too long; no other part of it makes up for that."""
 
 
-class Uint(int):
-    """A number without a sign."""
-
-
 class Unordered(list[Any]):
     """A list whose entries have no order, as sets and keyed lists of schemas have none."""
 
@@ -67,19 +64,19 @@ NO_OVERLOAD = "no such overload"
 TOO_DEAR = "operation cancelled: actual cost limit exceeded"
 LARGEST_VALUE = 10_000_000
 """How many characters or items a value may have."""
-LARGEST, SMALLEST, LARGEST_UINT = 2**63 - 1, -(2**63), 2**64 - 1
+LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 NAMES: tuple[tuple[type, str], ...] = (
-    (bool, "bool"), (Uint, "uint"), (int, "int"), (float, "double"), (str, "string"), (bytes, "bytes"),
+    (bool, "bool"), (int, "int"), (float, "double"), (str, "string"),
     (list, "list"), (Mapping, "map"), (TypeValue, "type"), (Optional, "optional_type"),
     (datetime, "google.protobuf.Timestamp"), (timedelta, "google.protobuf.Duration"),
 )  # fmt: skip
-SIZED = (str, bytes, list, Mapping)
+SIZED = (str, list, Mapping)
 KEYS = (bool, int, float, str)
 """What a map may have as its keys, or may be asked for."""
 CONSTANTS = {
     name: TypeValue(name)
-    for name in ("bool", "bytes", "double", "dyn", "int", "list", "map", "null_type", "string", "type", "uint",
+    for name in ("bool", "double", "dyn", "int", "list", "map", "null_type", "string", "type",
                  "google.protobuf.Timestamp", "google.protobuf.Duration", "optional_type")
 }  # fmt: skip
 
@@ -124,7 +121,7 @@ def equal(one: Any, other: Any) -> bool:
 
 def compare(one: Any, other: Any) -> int:
     """Return -1, 0 or 1 as one value comes before, with or after another. Raises CelError for what has no order."""
-    same = type_of(one) == type_of(other) and isinstance(one, bool | str | bytes | datetime | timedelta)
+    same = type_of(one) == type_of(other) and isinstance(one, bool | str | datetime | timedelta)
     if not same and not (is_number(one) and is_number(other)):
         raise CelError(NO_OVERLOAD)
     return int(one > other) - int(one < other)
@@ -163,8 +160,6 @@ def shown(value: Any) -> str:
             return _shown_double(value)
         case int():
             return str(int(value))
-        case bytes():
-            return value.decode(errors="replace")
         case datetime():
             whole = value.astimezone(UTC).isoformat().replace("+00:00", "Z")
             return whole.replace("0Z", "Z") if "." in whole else whole
@@ -210,37 +205,22 @@ def _in_text(test: Callable[[str, str], bool]) -> Callable[[Any, Any], bool]:
 def _int(value: Any) -> int:
     match value:
         case str():
-            found = _parsed(value, "int", SMALLEST, LARGEST)
+            if not re.fullmatch(r"[+-]?[0-9]{1,40}", value) or not SMALLEST <= int(value) <= LARGEST:
+                raise CelError(UNCONVERTIBLE.format("int"))
+            return int(value)
         case float() if value != value or not SMALLEST <= value < 2.0**63:
             raise CelError("integer overflow")
         case datetime():
-            found = int(value.timestamp())
+            return int(value.timestamp())
         case timedelta():
             found = round(value.total_seconds() * 1e9)
         case _ if is_number(value):
             found = int(value)
         case _:
             raise CelError(NO_OVERLOAD)
-    return _bounded(found, SMALLEST, LARGEST, "integer overflow")
-
-
-def _parsed(text: str, kind: str, least: int, most: int) -> int:
-    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text) or not least <= int(text) <= most:
-        raise CelError(UNCONVERTIBLE.format(kind))
-    return int(text)
-
-
-def _bounded(found: int, least: int, most: int, why: str) -> int:
-    if not least <= found <= most:
-        raise CelError(why)
+    if not SMALLEST <= found <= LARGEST:
+        raise CelError("integer overflow")
     return found
-
-
-def _uint(value: Any) -> Uint:
-    found = _parsed(value, "uint", 0, LARGEST_UINT) if isinstance(value, str) else value
-    if not is_number(found) or found != found:
-        raise CelError(NO_OVERLOAD)
-    return Uint(_bounded(int(found), 0, LARGEST_UINT, "unsigned integer overflow"))
 
 
 def _double(value: Any) -> float:
@@ -261,10 +241,6 @@ def _bool(value: Any) -> bool:
     if not isinstance(found, bool):
         raise CelError(NO_OVERLOAD)
     return found
-
-
-def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else str.encode(value)
 
 
 def _timestamp(value: Any) -> datetime:
@@ -409,7 +385,7 @@ def _asks(field: str) -> Callable[..., dict[str, Any]]:
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "size": _size, "contains": _in_text(lambda text, part: part in text), "startsWith": _in_text(str.startswith),
     "endsWith": _in_text(str.endswith), "matches": _in_text(lambda text, part: bool(pattern(part).search(text))),
-    "int": _int, "uint": _uint, "double": _double, "bool": _bool, "bytes": _bytes, "string": shown,
+    "int": _int, "double": _double, "bool": _bool, "string": shown,
     "timestamp": _timestamp, "duration": _duration, "type": _type, "dyn": lambda value: value,
     "optional.of": lambda value: Optional(True, value), "optional.none": Optional,
     "optional.ofNonZeroValue": _of_non_zero, "hasValue": lambda optional: optional.has, "value": _value,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -260,5 +259,5 @@ def _date(text: str) -> datetime:
 
 
 _READ: dict[str, Callable[[str], Any]] = {
-    "date-time": timestamp, "date": _date, "duration": duration, "byte": base64.b64decode,
+    "date-time": timestamp, "date": _date, "duration": duration,
 }  # fmt: skip
