@@ -19,8 +19,7 @@ from kubesim import data
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.auth.users import ADMIN
-from kubesim.custom.structural import prune
-from kubesim.custom.values import errors_of
+from kubesim.custom.values import errors_of, prune
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import PRODUCTS
 from kubesim.kubelet import imagefile

@@ -11,7 +11,7 @@ from aiohttp import web
 from kubesim import admission
 from kubesim.admission.validation.metadata import path_errors
 from kubesim.api import bodies, connect, managed, optionrules, streams
-from kubesim.api.answers import Encoder, as_asked, not_found, with_warnings
+from kubesim.api.answers import Encoder, as_asked, include_policy, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.api.listing import check_list_version, check_version, listed
@@ -19,7 +19,6 @@ from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
 from kubesim.api.options import Options, PatchType
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, no_resource
-from kubesim.api.tables import include_policy
 from kubesim.asking import answered
 from kubesim.auth.authn import readable
 from kubesim.auth.noderestriction import restrict_deletion, restrict_eviction, restrict_token

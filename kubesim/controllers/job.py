@@ -10,10 +10,20 @@ from __future__ import annotations
 from datetime import datetime
 
 from kubesim.conditions import condition_of
-from kubesim.controllers import job_policies, job_status, pods
+from kubesim.controllers import job_status, pods
 from kubesim.controllers.base import Context, Keeper, controller_of, drop_finalizer, is_ending, latest, queue_key
-from kubesim.controllers.job_policies import index_of, is_indexed, per_index
-from kubesim.controllers.job_status import TRACKING, Backoff, Look, is_tracked, look_at, own_backoff, pod_of
+from kubesim.controllers.job_status import (
+    TRACKING,
+    Backoff,
+    Look,
+    index_of,
+    is_indexed,
+    is_tracked,
+    look_at,
+    own_backoff,
+    per_index,
+    pod_of,
+)
 from kubesim.controllers.owned import Owned
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse, stamp
@@ -99,14 +109,14 @@ class JobController(Keeper):
             old = condition_of(look.status, kind)
             if old.get("status") == "True":
                 return kind, old["reason"], old["message"]
-        failed = [pod for pod in look.pods if job_policies.has_failed(look.job, pod)]
-        message = next((text for pod in failed if (text := job_policies.judge(look.job, pod).message)), "")
+        failed = [pod for pod in look.pods if job_status.has_failed(look.job, pod)]
+        message = next((text for pod in failed if (text := job_status.judge(look.job, pod).message)), "")
         if message:
             return "FailureTarget", "PodFailurePolicy", message
         reason = self._limit_exceeded(look)
         if reason:
             return "FailureTarget", reason, TEXTS[reason]
-        message = job_policies.success(look.job, look.good) if is_indexed(look.job) else ""
+        message = job_status.success(look.job, look.good) if is_indexed(look.job) else ""
         return ("SuccessCriteriaMet", "SuccessPolicy", message) if message else None
 
     def _limit_exceeded(self, look: Look) -> str:
@@ -145,14 +155,14 @@ class JobController(Keeper):
         """Bring the number of pods to what is wanted; returns why one was refused."""
         spec, active = look.job["spec"], look.active_pods
         wanted = 0 if spec.get("suspend") else _wanted(look)
-        surplus = job_policies.for_removal(look.job, active, max(0, len(active) - wanted))
+        surplus = job_status.for_removal(look.job, active, max(0, len(active) - wanted))
         if surplus:
             for pod in surplus[:BURST]:
                 await self._untrack(pod)
             await self._delete(look, surplus[:BURST])
             return None
         missing = wanted - len(active)
-        if job_policies.only_failed_are_replaced(look.job):
+        if job_status.only_failed_are_replaced(look.job):
             missing -= look.terminating
         if missing <= 0:
             return None
@@ -170,11 +180,11 @@ class JobController(Keeper):
         """Return the indexes of the pods to create, or else the seconds until one may be created."""
         now = self.clock.now()
         if not is_indexed(look.job):
-            return [job_policies.UNKNOWN] * count, backoff.remaining(now)
+            return [job_status.UNKNOWN] * count, backoff.remaining(now)
         taken = look.good | look.bad | {index_of(pod) for pod in look.active_pods}
-        if job_policies.only_failed_are_replaced(look.job):
+        if job_status.only_failed_are_replaced(look.job):
             taken |= {index_of(pod) for pod in look.pods if is_ending(pod) and pods.phase_of(pod) not in pods.ENDED}
-        indexes = job_policies.pending(count, look.job["spec"]["completions"], taken)
+        indexes = job_status.pending(count, look.job["spec"]["completions"], taken)
         if not per_index(look.job):
             return indexes, backoff.remaining(now)
         waits = {index: own_backoff(look.replaced.get(index)).remaining(now) for index in indexes}
@@ -210,9 +220,9 @@ class JobController(Keeper):
         for pod in done:
             job_status.note_end(look, pod)
         if is_indexed(look.job):
-            status |= {"succeeded": len(look.good), "completedIndexes": job_policies.shown(look.good)}
+            status |= {"succeeded": len(look.good), "completedIndexes": job_status.shown_indexes(look.good)}
         if per_index(look.job):
-            status["failedIndexes"] = job_policies.shown(look.bad)
+            status["failedIndexes"] = job_status.shown_indexes(look.bad)
         if look.decided is not None and not condition_of(status, look.decided[0]):
             status["conditions"].append(job_status.condition(*look.decided, now))
         job = await self.write_status(self.own, look.job, job_status.shown(status))

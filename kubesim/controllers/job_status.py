@@ -1,17 +1,18 @@
 """The status of a job, its pods as they are seen until the status says so, and the pods that it makes.
 
-A failed pod is replaced after a pause: 10 s, doubling up to 10 min.
+A failed pod is replaced after a pause: 10 s, doubling up to 10 min. Policies say what fails a job, an index of it or
+nothing at all, and when enough is done; the completion indexes of Indexed jobs stand in the status as ``0,1,4-6``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from kubesim.conditions import condition_of, replaced, said
-from kubesim.controllers import job_policies, pods
+from kubesim.controllers import pods
 from kubesim.controllers.base import is_ending
-from kubesim.controllers.job_policies import index_of, is_indexed, per_index
 from kubesim.errors import Obj
 from kubesim.times import parse, stamp
 
@@ -19,6 +20,11 @@ TRACKING = "batch.kubernetes.io/job-tracking"
 PREFIX_LENGTH = 58
 FIRST_S = 10.0
 LONGEST_S = 600.0
+INDEX = "batch.kubernetes.io/job-completion-index"
+FAILURES = "batch.kubernetes.io/job-index-failure-count"
+IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
+UNKNOWN = -1
+LARGEST = 2**31 - 1
 
 
 @dataclass
@@ -66,17 +72,17 @@ def look_at(job: Obj, owned: list[Obj]) -> Look:
 
 def _look_at_indexes(look: Look) -> None:
     job, completions = look.job, look.job["spec"]["completions"]
-    uncounted = [pod for pod in look.pods if is_tracked(pod) and job_policies.is_valid(job, pod)]
-    look.good = job_policies.parse(look.status.get("completedIndexes", ""), completions)
+    uncounted = [pod for pod in look.pods if is_tracked(pod) and is_valid(job, pod)]
+    look.good = parse_indexes(look.status.get("completedIndexes", ""), completions)
     look.good |= {index_of(pod) for pod in uncounted if pods.phase_of(pod) == "Succeeded"}
     look.succeeded = len(look.good)
     if not per_index(job):
         return
-    look.bad = job_policies.parse(look.status.get("failedIndexes") or "", completions)
-    look.bad |= {index_of(pod) for pod in uncounted if job_policies.index_has_failed(job, pod)}
+    look.bad = parse_indexes(look.status.get("failedIndexes") or "", completions)
+    look.bad |= {index_of(pod) for pod in uncounted if index_has_failed(job, pod)}
     settled = look.good | look.bad | {index_of(pod) for pod in look.active_pods}
-    for pod in sorted(uncounted, key=job_policies.all_failures):
-        if job_policies.has_failed(job, pod) and index_of(pod) not in settled:
+    for pod in sorted(uncounted, key=all_failures):
+        if has_failed(job, pod) and index_of(pod) not in settled:
             look.replaced[index_of(pod)] = pod
 
 
@@ -88,9 +94,9 @@ def is_tracked(pod: Obj) -> bool:
 def fresh(look: Look) -> tuple[list[Obj], list[Obj]]:
     """Return the pods that have succeeded and those that have failed, of which the status does not know yet."""
     known = uncounted(look.status)
-    tracked = [pod for pod in look.pods if is_tracked(pod) and job_policies.is_valid(look.job, pod)]
+    tracked = [pod for pod in look.pods if is_tracked(pod) and is_valid(look.job, pod)]
     succeeded = [pod for pod in tracked if pods.phase_of(pod) == "Succeeded"]
-    failed = [pod for pod in tracked if job_policies.has_failed(look.job, pod)]
+    failed = [pod for pod in tracked if has_failed(look.job, pod)]
     return _without(succeeded, known["succeeded"]), _without(failed, known["failed"])
 
 
@@ -102,7 +108,7 @@ def may_go(look: Look, pod: Obj) -> bool:
     """Whether a pod need not be kept any longer: it has ended, and no successor asks for its failures."""
     if is_ending(look.job) or look.decided is not None or pods.phase_of(pod) == "Succeeded":
         return True
-    return job_policies.has_failed(look.job, pod) and look.replaced.get(index_of(pod)) is not pod
+    return has_failed(look.job, pod) and look.replaced.get(index_of(pod)) is not pod
 
 
 def note_end(look: Look, pod: Obj) -> None:
@@ -112,12 +118,12 @@ def note_end(look: Look, pod: Obj) -> None:
     if pods.phase_of(pod) == "Succeeded" and uid not in known["failed"]:
         if not is_indexed(look.job) and uid not in known["succeeded"]:
             known["succeeded"].append(uid)
-    elif (job_policies.has_failed(look.job, pod) or lost) and uid not in known["failed"] and _counts(look.job, pod):
+    elif (has_failed(look.job, pod) or lost) and uid not in known["failed"] and _counts(look.job, pod):
         known["failed"].append(uid)
 
 
 def _counts(job: Obj, pod: Obj) -> bool:
-    return job_policies.is_valid(job, pod) and job_policies.judge(job, pod).counts
+    return is_valid(job, pod) and judge(job, pod).counts
 
 
 def uncounted(status: Obj) -> dict[str, list[str]]:
@@ -161,7 +167,7 @@ def set_condition(status: Obj, kind: str, truth: str, reason: str, message: str,
 def pod_of(look: Look, index: int) -> Obj:
     """Return a new pod of a job; one with an index says so in its name, labels, annotations and environment."""
     job = look.job
-    end = f"-{index}-" if index != job_policies.UNKNOWN else ""
+    end = f"-{index}-" if index != UNKNOWN else ""
     name = job["metadata"]["name"]
     prefix = (name if len(name + end) <= PREFIX_LENGTH else name[: PREFIX_LENGTH - len(end)]) + end
     pod = pods.from_template(job, job["spec"]["template"], name=prefix if end else "")
@@ -175,10 +181,10 @@ def pod_of(look: Look, index: int) -> Obj:
 
 def _give_index(pod: Obj, job: str, index: int) -> None:
     meta, spec = pod["metadata"], pod["spec"]
-    meta["labels"][job_policies.INDEX] = str(index)
-    meta["annotations"] = {**meta.get("annotations", {}), job_policies.INDEX: str(index)}
+    meta["labels"][INDEX] = str(index)
+    meta["annotations"] = {**meta.get("annotations", {}), INDEX: str(index)}
     spec["hostname"] = f"{job}-{index}"
-    source = {"fieldRef": {"fieldPath": f"metadata.labels['{job_policies.INDEX}']"}}
+    source = {"fieldRef": {"fieldPath": f"metadata.labels['{INDEX}']"}}
     variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": source}
     for name in ("initContainers", "containers"):
         if spec.get(name):
@@ -194,19 +200,19 @@ def _with_variable(container: Obj, variable: Obj) -> Obj:
 def _failure_counts(job: Obj, replaced: Obj | None) -> dict[str, str]:
     """Return the annotations that count the failures of an index, over to the pod that takes its next turn."""
     if replaced is None:
-        return {job_policies.FAILURES: "0"}
-    counts = job_policies.judge(job, replaced).counts
-    failures = job_policies.failures_of(replaced) + counts
-    ignored = job_policies.failures_of(replaced, job_policies.IGNORED) + (not counts)
-    shown = {job_policies.FAILURES: str(failures)}
-    return shown | ({job_policies.IGNORED: str(ignored)} if ignored else {})
+        return {FAILURES: "0"}
+    counts = judge(job, replaced).counts
+    failures = failures_of(replaced) + counts
+    ignored = failures_of(replaced, IGNORED) + (not counts)
+    shown = {FAILURES: str(failures)}
+    return shown | ({IGNORED: str(ignored)} if ignored else {})
 
 
 def own_backoff(replaced: Obj | None) -> Backoff:
     """Return the back-off of one index, of whose pods this one failed last."""
     if replaced is None:
         return Backoff()
-    return Backoff(job_policies.all_failures(replaced)).after([], [replaced])
+    return Backoff(all_failures(replaced)).after([], [replaced])
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,3 +251,158 @@ def ended_at(pod: Obj) -> datetime:
     if meta.get("deletionTimestamp"):
         return parse(meta["deletionTimestamp"]) - timedelta(seconds=meta.get("deletionGracePeriodSeconds") or 0)
     return parse(meta["creationTimestamp"])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the failure policy says of a failed pod: the rule's action, and the message of one that fails the job."""
+
+    action: str = ""
+    message: str = ""
+
+    @property
+    def counts(self) -> bool:
+        """Whether the failure counts against the limits."""
+        return self.action != "Ignore"
+
+
+def judge(job: Obj, pod: Obj) -> Verdict:
+    """Apply the first rule that a failed pod matches."""
+    meta = pod["metadata"]
+    name = f"{meta['namespace']}/{meta['name']}"
+    for number, rule in enumerate((job["spec"].get("podFailurePolicy") or {}).get("rules") or ()):
+        action, end = rule["action"], f"matching {rule['action']} rule at index {number}"
+        if (codes := rule.get("onExitCodes")) is not None:
+            status = _by_exit_code(pod, codes)
+            if status is not None:
+                code = status["state"]["terminated"]["exitCode"]
+                text = f"Container {status['name']} for pod {name} failed with exit code {code} {end}"
+                return Verdict(action, text if action == "FailJob" else "")
+        elif (kind := _by_condition(pod, rule.get("onPodConditions") or [])) is not None:
+            return Verdict(action, f"Pod {name} has condition {kind} {end}" if action == "FailJob" else "")
+    return Verdict()
+
+
+def _by_exit_code(pod: Obj, codes: Obj) -> Obj | None:
+    status = pod.get("status", {})
+    for found in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
+        ended = found.get("state", {}).get("terminated")
+        if not ended or not ended["exitCode"] or codes.get("containerName", found["name"]) != found["name"]:
+            continue
+        if (ended["exitCode"] in codes["values"]) == (codes["operator"] == "In"):
+            return dict(found)
+    return None
+
+
+def _by_condition(pod: Obj, patterns: list[Obj]) -> str | None:
+    wanted = {(pattern["type"], pattern.get("status", "True")) for pattern in patterns}
+    conditions = pod.get("status", {}).get("conditions") or ()
+    return next((each["type"] for each in conditions if (each["type"], each["status"]) in wanted), None)
+
+
+def only_failed_are_replaced(job: Obj) -> bool:
+    """Whether a pod that is being deleted is replaced only when it has ended."""
+    spec = job["spec"]
+    return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
+
+
+def has_failed(job: Obj, pod: Obj) -> bool:
+    """Whether a pod counts as failed: also one that is deleted before it could end, unless its end is waited for."""
+    if pods.phase_of(pod) == "Failed":
+        return True
+    return not only_failed_are_replaced(job) and is_ending(pod) and pods.phase_of(pod) != "Succeeded"
+
+
+def index_has_failed(job: Obj, pod: Obj) -> bool:
+    """Whether a failed pod is the last one that its index may have."""
+    if not has_failed(job, pod):
+        return False
+    verdict = judge(job, pod)
+    limit = job["spec"]["backoffLimitPerIndex"]
+    return verdict.action == "FailIndex" or (verdict.counts and failures_of(pod) >= limit)
+
+
+def success(job: Obj, succeeded: set[int]) -> str:
+    """Return the message of the first success rule that is met, nothing without one."""
+    completions = job["spec"].get("completions") or 0
+    for number, rule in enumerate((job["spec"].get("successPolicy") or {}).get("rules") or ()):
+        count, text = rule.get("succeededCount"), rule.get("succeededIndexes")
+        wanted = parse_indexes(text, completions) if text is not None else set(range(completions))
+        reached = len(wanted & succeeded)
+        enough = count is not None and reached >= count
+        if wanted and (enough or (text is not None and reached == len(wanted))):
+            return f"Matched rules at index {number}"
+    return ""
+
+
+def parse_indexes(text: str, completions: int) -> set[int]:
+    """Return the indexes below ``completions`` that a text names; what makes no sense names none."""
+    found: set[int] = set()
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found |= set(range(int(first), min(int(last or first), completions - 1) + 1))
+    return found
+
+
+def shown_indexes(indexes: Iterable[int]) -> str:
+    """Return indexes as text; only three and more in a row become a range."""
+    runs: list[list[int]] = []
+    for index in sorted(indexes):
+        if runs and index == runs[-1][1] + 1:
+            runs[-1][1] = index
+        else:
+            runs.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}{',' if b == a + 1 else '-'}{b}" for a, b in runs)
+
+
+def is_indexed(job: Obj) -> bool:
+    """Whether every completion of a job has a number of its own."""
+    return bool(job["spec"].get("completionMode") == "Indexed")
+
+
+def per_index(job: Obj) -> bool:
+    """Whether failures are counted for each index alone."""
+    return job["spec"].get("backoffLimitPerIndex") is not None
+
+
+def index_of(pod: Obj) -> int:
+    """Return the index of a pod, UNKNOWN without one."""
+    value = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
+    return int(value) if value.isdecimal() else UNKNOWN
+
+
+def is_valid(job: Obj, pod: Obj) -> bool:
+    """Whether a pod counts: any pod, but of an Indexed job one with an index that the job has."""
+    return not is_indexed(job) or UNKNOWN < index_of(pod) < job["spec"]["completions"]
+
+
+def failures_of(pod: Obj, name: str = FAILURES) -> int:
+    """Return how many predecessors of a pod failed, by its annotation; nonsense counts as none."""
+    value = (pod["metadata"].get("annotations") or {}).get(name, "")
+    return int(value) if value.isdecimal() and int(value) <= LARGEST else 0
+
+
+def all_failures(pod: Obj) -> int:
+    """Return how many predecessors failed, also those that a policy does not count."""
+    return failures_of(pod) + failures_of(pod, IGNORED)
+
+
+def pending(count: int, completions: int, taken: set[int]) -> list[int]:
+    """Return the lowest ``count`` indexes that are not taken."""
+    free = (index for index in range(completions) if index not in taken)
+    return [index for index, _ in zip(free, range(count), strict=False)]
+
+
+def for_removal(job: Obj, active: list[Obj], least: int) -> list[Obj]:
+    """Return the pods that have to go: with an index that is not the job's or already held, and ``least`` in all."""
+    gone: list[Obj] = []
+    kept: dict[int, Obj] = {}
+    ranked = sorted(active, key=pods.removal_rank)
+    for pod in reversed(ranked) if is_indexed(job) else ():
+        if is_valid(job, pod) and index_of(pod) not in kept:
+            kept[index_of(pod)] = pod
+        else:
+            gone.append(pod)
+    left = [pod for pod in ranked if pod not in gone]
+    return gone + left[: max(0, least - len(gone))]

@@ -16,7 +16,7 @@ from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.api.patch import go_print
 from kubesim.api.status import FieldError, invalid_value
-from kubesim.custom import rules, structural, values
+from kubesim.custom import rules, values
 from kubesim.custom.columns import columns_of
 from kubesim.custom.conversion import Converter
 from kubesim.errors import ApiError, Obj
@@ -212,7 +212,7 @@ class CustomType:
 
     def decode(self, obj: Obj, unknown: list[str]) -> Obj:
         """Return an object with what its schema knows, and with defaults. Raises DecodeError for bad metadata."""
-        kept: Obj = structural.prune(obj, self.schema, "", unknown, whole=True)
+        kept: Obj = values.prune(obj, self.schema, "", unknown, whole=True)
         metadata = shape_of("V1ObjectMeta")
         if not isinstance(kept.get("metadata"), dict):
             what = json_name(kept.get("metadata"))
@@ -221,15 +221,15 @@ class CustomType:
             decoder = Decoder()
             kept["metadata"] = decoder.object(metadata, kept["metadata"], "metadata")
             unknown[:0] = decoder.unknown
-        structural.add_defaults(kept, self.schema)
+        values.add_defaults(kept, self.schema)
         return kept
 
     def read(self, obj: Obj) -> Obj:
         """Return a stored object as the schema of today has it; what it was made for one version is kept with it."""
         found = obj.memo.get(self) if isinstance(obj, Stored) else None
         if found is None:
-            kept: Obj = structural.prune(obj, self.schema, "", [], whole=True)
-            structural.add_defaults(kept, self.schema)
+            kept: Obj = values.prune(obj, self.schema, "", [], whole=True)
+            values.add_defaults(kept, self.schema)
             found = obj if kept == obj else Stored.seal(kept)
             if isinstance(obj, Stored):
                 obj.memo[self] = found
@@ -260,7 +260,7 @@ class CustomType:
     @cached_property
     def shape(self) -> Shape:
         """How objects merge."""
-        return structural.shape_from(self.schema, "", whole=True)
+        return values.shape_from(self.schema, "", whole=True)
 
     @cached_property
     def digest(self) -> str:

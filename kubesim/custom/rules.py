@@ -16,8 +16,7 @@ from kubesim.cel.program import Program, compiled
 from kubesim.cel.run import Meter
 from kubesim.cel.syntax import mentions
 from kubesim.cel.values import NO_OVERLOAD, CelError, CostError, Optional, Unordered, duration, timestamp
-from kubesim.custom.structural import EMBEDDED, LIST_TYPE, OWN
-from kubesim.custom.values import ROOT, entries_before
+from kubesim.custom.values import EMBEDDED, LIST_TYPE, OWN, ROOT, entries_before
 from kubesim.errors import Obj
 
 RULES = "x-kubernetes-validations"

@@ -16,7 +16,7 @@ from kubesim.cel.program import CelError, compiled
 from kubesim.cel.syntax import mentions
 from kubesim.custom import values
 from kubesim.custom.rules import MAP_TYPE, RULES
-from kubesim.custom.structural import EMBEDDED, INT_OR_STRING, LIST_TYPE, MAP_KEYS, PRESERVE
+from kubesim.custom.values import EMBEDDED, INT_OR_STRING, LIST_TYPE, MAP_KEYS, PRESERVE
 from kubesim.errors import Obj
 from kubesim.schema.decode import DecodeError, Decoder
 from kubesim.schema.types import shape_of

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
-from kubesim.custom.structural import prune
-from kubesim.custom.values import errors_of
+from kubesim.custom.values import errors_of, prune
 from kubesim.errors import Obj
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet.images import Catalogue, PullError

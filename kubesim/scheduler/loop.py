@@ -10,7 +10,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.conditions import condition_of, renewed, said
 from kubesim.controllers.base import is_ending
-from kubesim.controllers.eviction import disruption
+from kubesim.controllers.node import disruption
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.informer import Informers, WorkQueue
 from kubesim.recorder import Recorder

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import orjson
 import pytest
 
+from kubesim.api.answers import columns_of, rows_of
 from kubesim.api.durations import human
-from kubesim.api.tables import columns_of, rows_of
 from kubesim.schema.cells import (
     age,
     job_completions,

@@ -14,7 +14,7 @@ from kubesim.admission.validation.checks import form_errors, repeated
 from kubesim.admission.validation.metadata import STANDARD_FINALIZERS, UNKNOWN_FINALIZER, dns_errors, path_errors
 from kubesim.admission.validation.resources import amount_errors, container_name_errors
 from kubesim.admission.validation.rules import Place, check, errors_of
-from kubesim.api import gojson
+from kubesim.api import bodies
 from kubesim.api.addresses import CIDR_TEXT
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
@@ -243,7 +243,7 @@ def typed(secret: Obj, where: str, place: Place) -> Iterator[FieldError]:
     if kind != BASIC or missing == [*keys]:
         yield from (required(f"data[{key}]") for key in missing)
     for key in keys:
-        if key.startswith(".") and key in data and (why := gojson.object_error(base64.b64decode(data[key]))):
+        if key.startswith(".") and key in data and (why := bodies.object_error(base64.b64decode(data[key]))):
             yield invalid_value(f"data[{key}]", REDACTED, why)
 
 
