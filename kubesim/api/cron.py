@@ -21,15 +21,7 @@ FIELDS: tuple[tuple[int, int, dict[str, int]], ...] = (
     (0, 6, {name: at for at, name in enumerate(DAYS)}),
 )
 """Least, greatest and names of minute, hour, day, month, weekday."""
-WORDS = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
+DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 NUMBER = re.compile(r"[+-]?[0-9]+")
 MOST_DIGITS = 18
 """Of what surely is a number of 64 bits."""
@@ -67,9 +59,9 @@ def parse(text: str, zone: str | None = None) -> Schedule:
     if text.startswith("@every "):
         return Schedule("", _duration(text), where)
     if text.startswith("@"):
-        if text not in WORDS:
+        if text not in DESCRIPTORS:
             raise ScheduleError(f"unrecognized descriptor: {text}")
-        return Schedule(WORDS[text], 0.0, where)
+        return Schedule(text, 0.0, where)
     if not text:
         raise ScheduleError("empty spec string")
     fields = text.split()

@@ -15,13 +15,6 @@ certificates.k8s.io networking.k8s.io policy rbac.authorization.k8s.io storage.k
 apiextensions.k8s.io scheduling.k8s.io coordination.k8s.io node.k8s.io discovery.k8s.io resource.k8s.io
 flowcontrol.apiserver.k8s.io
 """
-STORED_AS = {
-    "volumeattributesclasses.storage.k8s.io": "v1beta1",
-    "customresourcedefinitions.apiextensions.k8s.io": "v1beta1",
-    **{f"{name}.resource.k8s.io": "v1beta2" for name in (
-        "deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices")},
-}  # fmt: skip
-"""The versions in which upstream stores what it serves in another."""
 CUSTOM_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 CUSTOM_PARTS = ("status", "scale")
 """The order in which custom kinds tell their verbs and subresources; all others are told by name."""
@@ -122,7 +115,7 @@ def _subresources(kind: Kind) -> list[Subresource]:
 def _storage_hash(registry: Registry, kind: Kind) -> str:
     """Return the text by which clients see that objects are stored in another version from now on."""
     stored = registry.by_resource(kind.storage) if kind.storage else kind
-    version = kind.stored_version or STORED_AS.get(stored.resource, stored.version)
+    version = kind.stored_version or stored.stored_version or stored.version
     name = f"{stored.group}/{version}/{stored.kind}"
     return base64.b64encode(hashlib.sha256(name.encode()).digest()[:8]).decode()
 

@@ -20,25 +20,6 @@ from kubesim.auth.authn import impersonate
 from kubesim.auth.users import User, forbidden
 from kubesim.errors import ApiError, Obj
 
-VERSION: Obj = {
-    "major": "1",
-    "minor": "34",
-    "emulationMajor": "1",
-    "emulationMinor": "34",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "33",
-    "gitVersion": "v1.34.4",
-    "gitCommit": "e43f4bd2e4b2d3ae5da2e8e6ed7ba9b7ea4eb2a1",
-    "gitTreeState": "clean",
-    "buildDate": "2026-02-10T12:51:18Z",
-    "goVersion": "go1.24.12",
-    "compiler": "gc",
-    "platform": "linux/amd64",
-}
-FIXED_PATHS = (
-    "/.well-known/openid-configuration", "/api", "/api/v1", "/apis", "/apis/", "/metrics", "/metrics/slis",
-    "/openapi/v2", "/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version",
-)  # fmt: skip
 RECORDED = "this is a recording of {at}: nothing in it can be changed or entered; fork it to go on from there"
 READING = ("get", "head", "list", "watch")
 ENTERING = ("attach", "exec", "portforward", "proxy")
@@ -119,7 +100,7 @@ class ApiServer:
                 _only_read(info)
                 if prefers_yaml(request.headers.get("Accept", "")):
                     raise ApiError(406, "NotAcceptable", ONLY_JSON, {})
-                body = orjson.dumps(VERSION, option=orjson.OPT_INDENT_2)
+                body = orjson.dumps(nonresource.VERSION, option=orjson.OPT_INDENT_2)
                 return web.Response(body=body, content_type="application/json", headers=NO_CACHE)
             case [name, *check] if name in nonresource.CHECKS and not info.path.endswith("/"):
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
@@ -185,7 +166,9 @@ class ApiServer:
         groups = {f"/apis/{kind.group}" for kind in kinds if kind.group}
         versions = {f"/apis/{kind.group}/{kind.version}" for kind in kinds if kind.group}
         checks = {f"/{name}/{check}" for name, checks in nonresource.CHECKS.items() for check in checks}
-        return sorted({*FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in nonresource.CHECKS)})
+        return sorted(
+            {*nonresource.FIXED_PATHS, *groups, *versions, *checks, *(f"/{name}" for name in nonresource.CHECKS)}
+        )
 
 
 def _only_read(info: RequestInfo) -> None:

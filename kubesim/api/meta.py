@@ -14,16 +14,6 @@ from kubesim.api import status
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
 
-STORED_AS = {
-    "nodes": "minions",
-    "services": "services/specs",
-    "endpoints": "services/endpoints",
-    "replicationcontrollers": "controllers",
-    "ingresses.networking.k8s.io": "ingress",
-    "apiservices.apiregistration.k8s.io": "apiregistration.k8s.io/apiservices",
-    "customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/customresourcedefinitions",
-}
-"""Where upstream's storage keeps a resource under another name than its own."""
 SUFFIX_LENGTH = 5
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 MAX_GENERATED = 58
@@ -187,7 +177,7 @@ def uid_mismatch(wanted: str, found: str) -> str:
 
 def _in_storage(kind: Kind, metadata: Obj, why: str) -> str:
     """Say it as the API server's storage does, which knows an object by its key."""
-    table = STORED_AS.get(kind.resource, kind.plural)
+    table = kind.storage_key or kind.plural
     place = f"{kind.group}/{table}" if kind.custom is not None else table
     key = "/".join(filter(None, ("/registry", place, metadata.get("namespace"), metadata["name"])))
     return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {why}"

@@ -14,10 +14,13 @@ from aiohttp import web
 from kubesim import data
 from kubesim.api.answers import json_response, text_response
 from kubesim.auth.tokens import ALGORITHM, TokenSigner
+from kubesim.errors import Obj
 from kubesim.schema.registry import Registry
 from kubesim.store import Store
 
 _TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+VERSION: Obj = _TABLE["version"]
+FIXED_PATHS: list[str] = _TABLE["paths"]
 CHECKS: dict[str, list[str]] = {path: [*first, *_TABLE["hooks"]] for path, first in _TABLE["first"].items()}
 CHECKS["readyz"].append("shutdown")
 """The checks of each path; a cluster that answers has passed them all."""

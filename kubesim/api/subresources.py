@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 
 POSTED = {"binding": ("v1", "Binding"), "eviction": ("policy/v1", "Eviction")}
 SCALE = Kind("autoscaling", "v1", "Scale", "scales", schema="V1Scale")
-RESET = ("labels", "annotations", "finalizers", "ownerReferences")
-KEPT_BESIDE_STATUS = {
-    "pods": ("ownerReferences",),
-    "deployments.apps": ("labels",),
-    **dict.fromkeys(
-        (
-            *("volumeattachments.storage.k8s.io", "servicecidrs.networking.k8s.io", "resourceclaims.resource.k8s.io"),
-            "validatingadmissionpolicies.admissionregistration.k8s.io",
-            *("flowschemas.flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"),
-        ),
-        RESET,
-    ),
-}
-"""What of metadata cannot be changed together with a status."""
 SUCCESS: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 
 
@@ -44,7 +30,7 @@ def restricted(kind: Kind, old: Obj, new: Obj, subresource: str) -> Obj:
         return _with({**old, "metadata": {**old["metadata"], **managers}}, "status", new.get("status"))
     if subresource == "status":
         kept = {**old, "metadata": {**new["metadata"]}}
-        for name in KEPT_BESIDE_STATUS.get(kind.resource, ()):
+        for name in kind.kept_beside_status:
             _copy(old["metadata"], kept["metadata"], name)
         if kind.resource == "pods" and "qosClass" not in (new.get("status") or {}):
             new = _with(new, "status", {**(new.get("status") or {}), "qosClass": old["status"].get("qosClass")})

@@ -118,6 +118,10 @@ class Kind:
     """The type of the objects of a CustomResourceDefinition."""
     stored_version: str = ""
     """The version in which objects are stored, where it is not that of ``storage``."""
+    storage_key: str = ""
+    """The name under which upstream's storage keeps the resource, where it is not its own."""
+    kept_beside_status: tuple[str, ...] = ()
+    """Parts of metadata that cannot be changed together with a status."""
 
     def __hash__(self) -> int:
         """Entries are compared whole but looked up by what names them."""
