@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -142,16 +141,6 @@ class Host:
         """Return the deadline of a cluster that may live for so long."""
         return self._clock.now() + timedelta(seconds=seconds)
 
-    async def ask(self, name: str, call: str, *arguments: Any) -> Any:
-        """Return what a cluster's process answers; raises HostError 404, and 503 where it does not answer."""
-        process = self.get(name).process
-        try:
-            if process is None:
-                raise ProcessGone
-            return await process.call(call, *arguments, seconds=ANSWER_S)
-        except ProcessGone as error:
-            raise HostError(503, f"{name} does not answer; it is started again by itself. Try again.") from error
-
     async def set_deadline(self, name: str, deadline: datetime | None) -> Tenant:
         """Move a cluster's deadline; raises HostError 404 and 422. It holds whether its process answers or not."""
         tenant = self.get(name)
@@ -162,9 +151,11 @@ class Host:
         self._arm(tenant)
         self._note(tenant)
         try:
-            await self.ask(name, "deadline", _text(deadline))
-        except HostError as error:
-            log.warning("%s will learn of its deadline when it is started again: %s", name, error.message)
+            if tenant.process is None:
+                raise ProcessGone
+            await tenant.process.call("deadline", _text(deadline), seconds=ANSWER_S)
+        except (HostError, ProcessGone):
+            log.warning("%s will learn of its deadline when it is started again", name)
         return tenant
 
     async def drop(self, name: str) -> None:

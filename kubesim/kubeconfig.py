@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import itertools
 import os
 from pathlib import Path
 
@@ -67,32 +66,17 @@ def write(path: Path, rendered: str) -> None:
 
 
 def _merged(path: Path, ours: Obj) -> str:
-    """Return a kubeconfig with everything of the file, and ours as its current context."""
-    theirs = _present(path)
-    for name in LISTS:
-        own = {entry["name"] for entry in ours[name]}
-        others = [entry for entry in theirs.get(name) or () if entry.get("name") not in own]
-        ours[name] = others + ours[name]
-    return data.dump(theirs | ours)
-
-
-def _present(path: Path) -> Obj:
-    """Return what a file holds already, nothing where there is none; raises KubeconfigError for no kubeconfig."""
-    message = f"{path} holds something else than a kubeconfig; choose another file with --kubeconfig"
+    """Return a kubeconfig with everything of the file, and ours as its current context; raises KubeconfigError."""
     try:
-        found = data.parse(path.read_bytes()) or {}
+        theirs = data.parse(path.read_bytes()) or {}
+        if theirs.get("kind", "Config") != "Config":
+            raise ValueError(theirs["kind"])
+        for name in LISTS:
+            own = {entry["name"] for entry in ours[name]}
+            ours[name] = [entry for entry in theirs.get(name) or () if entry.get("name") not in own] + ours[name]
     except FileNotFoundError:
-        return {}
-    except (yaml.YAMLError, ValueError) as error:
+        theirs = {}
+    except (yaml.YAMLError, AttributeError, TypeError, ValueError) as error:
+        message = f"{path} holds something else than a kubeconfig; choose another file with --kubeconfig"
         raise KubeconfigError(message) from error
-    if not isinstance(found, dict) or found.get("kind", "Config") != "Config" or not _has_lists(found):
-        raise KubeconfigError(message)
-    return found
-
-
-def _has_lists(found: Obj) -> bool:
-    """Return whether what a kubeconfig lists is lists of mappings."""
-    lists = [found.get(name) or [] for name in LISTS]
-    return all(isinstance(entries, list) for entries in lists) and all(
-        isinstance(entry, dict) for entry in itertools.chain(*lists)
-    )
+    return data.dump(theirs | ours)

@@ -102,18 +102,11 @@ def _of_cron_job(name: str, obj: Obj) -> Obj:
     template = obj["spec"]["jobTemplate"]
     found = made("batch/v1", "Job", name, spec=template["spec"], status={})
     marks = template.get("metadata") or {}
+    owner = {"apiVersion": "batch/v1", "controller": True, "kind": "CronJob"}
     found["metadata"] |= {
         "annotations": {"cronjob.kubernetes.io/instantiate": "manual", **(marks.get("annotations") or {})},
         **({"labels": marks["labels"]} if marks.get("labels") else {}),
-        "ownerReferences": [
-            {
-                "apiVersion": "batch/v1",
-                "controller": True,
-                "kind": "CronJob",
-                "name": obj["metadata"]["name"],
-                "uid": obj["metadata"]["uid"],
-            }
-        ],
+        "ownerReferences": [owner | {key: obj["metadata"][key] for key in ("name", "uid")}],
     }
     return found
 

@@ -8,13 +8,13 @@ import re
 from kubesim.api.patch import merge_patch
 from kubesim.errors import ApiError
 from kubesim.shell.kubectl.applying import configured
-from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
+from kubesim.shell.kubectl.client import Client, KubectlError, Obj
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import Flags, number
 from kubesim.shell.kubectl.generators import GENERATORS, container, made
 from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
 from kubesim.shell.kubectl.streams import enter
-from kubesim.shell.kubectl.targets import located, seconds, sources
+from kubesim.shell.kubectl.targets import located, sources
 from kubesim.shell.machine import Process
 
 POLL_S = 0.2
@@ -60,27 +60,6 @@ async def generate(process: Process, client: Client, opts: Flags) -> int:
         if failed and error.reason:
             raise KubectlError(f"error: failed to create {failed} {error.message}", reason=error.reason) from error
         raise
-    return 0
-
-
-async def token(process: Process, client: Client, opts: Flags) -> int:
-    """Ask for a token of a service account."""
-    spec: Obj = {"audiences": opts.words("audience")} if opts.words("audience") else {}
-    if "duration" in opts:
-        spec["expirationSeconds"] = int(seconds(opts, "duration", 0.0))
-        if spec["expirationSeconds"] < 0:
-            raise KubectlError("error: --duration must be greater than or equal to 0")
-    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    path = f"/api/v1/namespaces/{client.namespace}/serviceaccounts/{opts.args[0]}/token"
-    try:
-        found = await client.request("POST", path, body=body)
-    except KubectlError as error:
-        raise KubectlError(f"error: failed to create token: {error.message}", reason=error.reason) from error
-    if opts.get("output"):
-        made_of = Resource("authentication.k8s.io", "v1", "tokenrequests", "tokenrequest", "TokenRequest", True, ())
-        await report(process, opts, made_of, found, "")
-    else:
-        await process.write(found["status"]["token"] + ("\n" if process.tty(1) else ""))
     return 0
 
 

@@ -49,7 +49,6 @@ VERBS: dict[str, Verb] = {
     "replace": applying.replace,
     "create": making.create,
     **{f"create {kind}": making.generate for kind in GENERATORS},
-    "create token": making.token,
     "run": making.run,
     "delete": deleting.delete,
     "edit": editing.edit,
