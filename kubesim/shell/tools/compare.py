@@ -148,11 +148,7 @@ async def ldd(process: Process) -> int:
         if not isinstance(node, File) or not node.program:
             await process.write("\tnot a dynamic executable\n")
             return 1
-        await process.write(
-            "\tlinux-vdso.so.1 (0x00007ffd2b5f2000)\n"
-            "\tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f1d8a000000)\n"
-            "\t/lib64/ld-linux-x86-64.so.2 (0x00007f1d8a3d5000)\n"
-        )
+        await process.write(kit.told("ldd"))
     return 0
 
 

@@ -12,14 +12,9 @@ from kubesim.shell.files import View
 from kubesim.shell.hostside import HostSide, Ran, sandbox
 from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
 from kubesim.shell.programs import find
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 
-NO_RUNTIME = (
-    'FATA[0000] validate service connection: validate CRI v1 runtime API for endpoint "unix:///run/containerd/'
-    'containerd.sock": rpc error: code = Unavailable desc = connection error: desc = "transport: Error while '
-    "dialing: "
-    'dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
-)
 SHOWN_ID = 13
 TAIL = ("--tail", "-n")
 
@@ -58,16 +53,14 @@ async def crictl(process: Process) -> int:
             2 if words[0] in ("-r", "--runtime-endpoint", "-i", "--image-endpoint", "-t", "--timeout") else 1 :
         ]
     if not words:
-        await process.write(
-            "NAME:\n   crictl - client for CRI\n\nUSAGE:\n   crictl [global options] command [command options]\n"
-        )
+        await process.write(kit.told("crictl_usage"))
         return 0
     verb, rest = words[0], words[1:]
     if verb == "--version":
         await process.write("crictl version v1.34.0\n")
         return 0
     if side is None or not side.services.runs("containerd"):
-        await process.error(NO_RUNTIME)
+        await process.error(kit.told("crictl_no_runtime"))
         return 1
     known = {
         **dict.fromkeys(("images", "image", "img"), _images),
@@ -207,15 +200,7 @@ async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None
     prefix = _named(words)  # an id may well be all digits
     found = [each for each in await side.containers() if prefix and each.id.startswith(prefix)]
     if not found:
-        await process.error(
-            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "ContainerStatus from runtime '
-            f'service failed" '
-            f'err="rpc error: code = NotFound desc = an error occurred when try to find container '
-            f'\\"{prefix}\\": not found" '
-            f'containerID="{prefix}"\nFATA[0000] rpc error: code = NotFound desc = an error occurred when try '
-            f"to find "
-            f'container "{prefix}": not found\n'
-        )
+        await process.error(kit.told("crictl_no_container", at=process.machine.clock.now(), id=prefix))
         return None
     return found[0]
 
@@ -270,13 +255,7 @@ async def _inspect_pod(process: Process, side: HostSide, words: list[str]) -> in
     prefix = _named(words)
     found = [pod for pod in await side.pods() if prefix and sandbox(pod).startswith(prefix)]
     if not found:
-        await process.error(
-            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "PodSandboxStatus from runtime '
-            'service failed" err="rpc error: code = NotFound desc = an error occurred when try to find sandbox: not '
-            'found" '
-            f'podSandboxID="{prefix}"\nFATA[0000] getting the pod sandbox status for "{prefix}": rpc error: code = '
-            "NotFound desc = an error occurred when try to find sandbox: not found\n"
-        )
+        await process.error(kit.told("crictl_no_pod", at=process.machine.clock.now(), id=prefix))
         return 1
     meta, status = found[0]["metadata"], found[0].get("status") or {}
     node = "NODE" if found[0]["spec"].get("hostNetwork") else "POD"
@@ -313,11 +292,8 @@ async def _pull(process: Process, side: HostSide, words: list[str]) -> int:
     try:
         image = side.images.fetch(name)
     except PullError as error:
-        await process.error(
-            f'E{process.machine.clock.now():%m%d %H:%M:%S.%f}   51234 log.go:32] "PullImage from image service '
-            f'failed" err="{str(error).replace(chr(34), chr(92) + chr(34))}" image="{name}"\n'
-            f"FATA[0000] pulling image: {error}\n"
-        )
+        quoted, now = str(error).replace('"', r"\""), process.machine.clock.now()
+        await process.error(kit.told("crictl_not_pulled", at=now, image=name, quoted=quoted, error=error))
         return 1
     await process.sleep(timings.pull_s(side.images.missing(image), image.pull_s))
     side.images.add(image)
@@ -346,10 +322,7 @@ async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
     if found is None:
         return 1
     if found.state != "Running":
-        await process.error(
-            "FATA[0000] execing command in container: rpc error: code = Unknown desc = container is in "
-            "CONTAINER_EXITED state\n"
-        )
+        await process.error(kit.told("crictl_not_running"))
         return 1
     meta, argv = found.pod["metadata"], words[at + 1 :]
     machine, env, cwd = await side.enter(meta["namespace"], meta["name"], found.spec["name"])
@@ -357,10 +330,7 @@ async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
     try:
         program = find(view, argv, DEFAULT_PATH, runtime=True)
     except StartError as error:
-        await process.error(
-            "FATA[0000] execing command in container: failed to exec in container: failed to start exec: OCI "
-            f"runtime exec failed: exec failed: unable to start container process: {error}: unknown\n"
-        )
+        await process.error(kit.told("crictl_not_executed", error=error))
         return 1
     whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, "HOME": "/root", **machine.env, **env}
     child = Process(machine, program, whole, view, process.fds)
@@ -419,10 +389,7 @@ async def ctr(process: Process) -> int:
     """Ask containerd itself."""
     side, words = host_of(process), process.argv[1:]
     if side is None or not side.services.runs("containerd"):
-        await process.error(
-            'ctr: failed to dial "/run/containerd/containerd.sock": connection error: desc = "transport: Error while '
-            'dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"\n'
-        )
+        await process.error(kit.told("ctr_no_runtime"))
         return 1
     space = _value(words, "-n", "--namespace") or process.env.get("CONTAINERD_NAMESPACE", "default")
     rest = [word for word in words if not word.startswith("-") and word != space]

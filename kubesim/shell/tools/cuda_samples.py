@@ -8,6 +8,7 @@ from kubesim.gpu.access import Access
 from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, Cuda, CudaError
 from kubesim.gpu.products import driver
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
 
 VECTOR_BYTES = 50_000 * 4
 KERNEL_S = 0.4
@@ -38,10 +39,7 @@ async def vector_add(process: Process) -> int:
         await process.sleep(error.after_s)
         await process.error(f"Failed to allocate device vector {vector} (error code {error})!\n")
         return 1
-    await process.write(
-        "Copy input data from the host memory to the CUDA device\nCUDA kernel launch with 196 blocks of 256 threads\n"
-        "Copy output data from the CUDA device to the host memory\nTest PASSED\nDone\n"
-    )
+    await process.write(kit.told("vector_add"))
     return 0
 
 
@@ -64,26 +62,15 @@ async def device_query(process: Process) -> int:
 def _told(cuda: Cuda, version: str) -> str:
     found = cuda.devices()
     runtime = ".".join(version.split(".")[:2])
-    lines = [f"Detected {len(found)} CUDA Capable device(s)"]
+    text = f"Detected {len(found)} CUDA Capable device(s)\n"
     for each in found:
         major, minor = each.capability
         cores, processors = CORES_PER_MULTIPROCESSOR.get(major, 128), each.multiprocessors
         bus, slot = (int(part, 16) for part in each.device.pci_address.split(":")[1:2] + ["0"])
-        lines += [
-            f'\nDevice {each.ordinal}: "{each.name}"',
-            f"  CUDA Driver Version / Runtime Version          {driver().cuda} / {runtime}",
-            f"  CUDA Capability Major/Minor version number:    {major}.{minor}",
-            f"  Total amount of global memory:                 {each.total >> 20} MBytes ({each.total} bytes)",
-            f"  ({processors:03d}) Multiprocessors, ({cores:03d}) CUDA Cores/MP:    {processors * cores} CUDA Cores",
-            "  Warp size:                                     32",
-            "  Device has ECC support:                        Enabled",
-            f"  Device PCI Domain ID / Bus ID / location ID:   0 / {bus} / {slot}",
-        ]
-    lines.append(
-        f"\ndeviceQuery, CUDA Driver = CUDART, CUDA Driver Version = {driver().cuda}, "
-        f"CUDA Runtime Version = {runtime}, NumDevs = {len(found)}\nResult = PASS\n"
-    )
-    return "\n".join(lines)
+        values = {"bus": bus, "slot": slot, "major": major, "minor": minor, "mib": each.total >> 20}
+        values |= {"cores": cores, "processors": processors, "all": cores * processors}
+        text += kit.told("device_query", each=each, driver=driver().cuda, runtime=runtime, **values)
+    return text + kit.told("device_query_end", driver=driver().cuda, runtime=runtime, count=len(found))
 
 
 TOOLS: dict[str, Tool] = {"vectorAdd": vector_add, "deviceQuery": device_query}

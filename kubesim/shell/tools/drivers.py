@@ -7,6 +7,7 @@ from kubesim.gpu.products import driver
 from kubesim.gpu.smi.view import View
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 
 REPORT = "nvidia-bug-report.log.gz"
@@ -45,10 +46,7 @@ async def debugdump(process: Process) -> int:
     seen = _view(process, access).present()
     await process.write(f"Found {len(seen)} NVIDIA devices\n")
     for each in seen:
-        await process.write(
-            f"\tDevice ID:              {each.number}\n\tDevice name:            {each.device.product.name}\n"
-            f"\tGPU internal ID:        {each.device.serial}\n\n"
-        )
+        await process.write(kit.told("nvidia_debugdump", number=each.number, device=each.device))
     return 0
 
 
@@ -91,13 +89,7 @@ async def container_cli(process: Process) -> int:
         return 1
     await process.write(f"NVRM version:   {driver().version}\nCUDA version:   {driver().cuda}\n")
     for each in view.present():
-        device = each.device
-        await process.write(
-            f"\nDevice Index:   {each.number}\nDevice Minor:   {device.minor}\n"
-            f"Model:          {device.product.name}\nBrand:          Nvidia\n"
-            f"GPU UUID:       {device.uuid}\nBus Location:   {device.pci_address}\n"
-            f"Architecture:   {device.product.compute}\n"
-        )
+        await process.write(kit.told("nvidia_container_cli", number=each.number, device=each.device))
     return 0
 
 
@@ -131,10 +123,7 @@ async def bug_report(process: Process) -> int:
     try:
         process.view.write(f"{process.cwd.rstrip('/')}/{REPORT}", b"\x1f\x8b\x08\x00" + bytes(256))
     except FileError as error:
-        await process.error(
-            "\nERROR: Working directory is not writable; please cd to a directory\n       where you have write "
-            f"permission ({error.text}).\n"
-        )
+        await process.error(kit.told("nvidia_bug_report_refused", why=error.text))
         return 1
     await process.write("\nRunning nvidia-bug-report.sh... complete.\n\n")
     return 0

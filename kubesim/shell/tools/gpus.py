@@ -8,15 +8,11 @@ from kubesim.gpu.dcgm.call import NOT_CONNECTED
 from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg
 from kubesim.gpu.smi import cli
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 from kubesim.shell.tools.kit import options
 
 FOLLOW_S = 0.5
-_LIBRARY = (
-    "NVIDIA-SMI couldn't find libnvidia-ml.so library in your system. Please make sure that the NVIDIA Display "
-    "Driver is properly installed and present in your system.\n"
-    "Please also try adding directory that contains libnvidia-ml.so to your system PATH.\n"
-)
 
 
 def _devices(process: Process) -> Access | None:
@@ -29,7 +25,7 @@ async def nvidia_smi(process: Process) -> int:
     """Show the devices, once or again and again."""
     access = _devices(process)
     if access is None or not access.has_driver:
-        await process.write(_LIBRARY)
+        await process.write(kit.told("gpus_library"))
         return 12
     try:
         call = cli.parse(process.argv[1:])

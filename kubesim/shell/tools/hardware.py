@@ -13,15 +13,6 @@ from kubesim.shell.tools import disks, kit
 GIB = 1 << 30
 FORMATTED = 1.06
 """A disk beside what its file system offers."""
-MODULE = """filename:       /lib/modules/{kernel}/{path}/{name}.ko
-version:        {version}
-license:        {license}
-{firmware}srcversion:     {source}
-depends:        {depends}
-retpoline:      Y
-name:           {name}
-vermagic:       {kernel} SMP mod_unload modversions 
-"""  # noqa: W291 - modinfo ends this line so
 
 
 def board_of(machine: Machine) -> Board | None:
@@ -61,7 +52,8 @@ async def modinfo(process: Process) -> int:
 def _info(name: str, known: dict[str, list[str]], kernel: str) -> str:
     own = name.startswith("nvidia")
     firmware = "".join(f"firmware:       nvidia/{driver().version}/gsp_{each}.bin\n" for each in ("tu10x", "ga10x"))
-    return MODULE.format(
+    return kit.told(
+        "hardware_module",
         name=name,
         kernel=kernel,
         path="updates/dkms" if own else f"kernel/{'drivers' if '_' not in name else 'net/netfilter'}",
@@ -148,11 +140,7 @@ async def lsblk(process: Process) -> int:
     rows.append(["├─sda14", "8:14", "0", "4M", "0", "part", ""])
     rows.append(["└─sda15", "8:15", "0", "106M", "0", "part", "/boot/efi"])
     if "f" in opts:
-        await process.write(
-            "NAME    FSTYPE FSVER LABEL           UUID                                 MOUNTPOINTS\nsda\n"
-        )
-        await process.write("├─sda1  ext4   1.0   cloudimg-rootfs 4513eaca-fb85-4481-9cb4-0a455a2e6a9f /\n├─sda14\n")
-        await process.write("└─sda15 vfat   FAT32 UEFI            4A81-8D1C                            /boot/efi\n")
+        await process.write(kit.told("lsblk_f"))
         return 0
     head = ["NAME", "MAJ:MIN", "RM", "SIZE", "RO", "TYPE", "MOUNTPOINTS"]
     inside = mounts.seen(process.machine, process.view.files)[0].kind == "overlay"

@@ -75,6 +75,16 @@ def table() -> dict[str, dict[str, Any]]:
     return {name: {**rows["default"], **row} for name, row in rows.items()}
 
 
+@cache
+def _texts() -> dict[str, str]:
+    return dict(tables.read(Path(__file__).with_name("texts.yaml")))
+
+
+def told(name: str, /, **values: object) -> str:
+    """Return a text of ``texts.yaml`` with its values."""
+    return _texts()[name].format(**values)
+
+
 def _of(process: Process) -> dict[str, Any]:
     return table().get(process.program.tool) or table()["default"]
 

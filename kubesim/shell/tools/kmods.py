@@ -7,6 +7,7 @@ from kubesim.gpu.hardware import modules
 from kubesim.gpu.products import driver
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 
 HOLDERS = ("nvidia-persistenced", "nvidia-fabricmanager")
@@ -104,18 +105,11 @@ async def dkms(process: Process) -> int:
 
 
 async def _build(process: Process, board: Board) -> None:
-    version, kernel = driver().version, process.machine.kernel
-    await process.write(
-        f"Kernel preparation unnecessary for this kernel.  Skipping...\n\nBuilding module:\ncleaning build area...\n"
-        f"'make' -j{process.machine.cpus} NV_EXCLUDE_BUILD_MODULES='' KERNEL_UNAME={kernel} modules.......\n"
-        "Signing module:\ncleaning build area...\n"
-    )
+    values = {"cpus": process.machine.cpus, "kernel": process.machine.kernel, "version": driver().version}
+    await process.write(kit.told("dkms_begins", **values))
     for name in ("nvidia", "nvidia-uvm", "nvidia-modeset", "nvidia-drm", "nvidia-peermem"):
-        await process.write(
-            f"\n{name}.ko:\nRunning module version sanity check.\n - Original module\n   - No original module exists "
-            f"within this kernel\n - Installation\n   - Installing to /lib/modules/{kernel}/updates/dkms/\n"
-        )
-    await process.write(f"\ndepmod....\nnvidia/{version}: installed for {kernel}\n")
+        await process.write(kit.told("dkms_module", name=name, **values))
+    await process.write(kit.told("dkms_ends", **values))
     board.built = True
     board.noted()
 

@@ -306,14 +306,14 @@ def _stat_text(process: Process, name: str, node: Node) -> str:
     owner, group = name_of(process.view, node.uid), name_of(process.view, node.gid, "/etc/group")
     at = when(process, node.mtime, full=True)
     links = node.links + _below(node)
-    return (
-        f"  File: {shown}\n"
-        f"  Size: {size(node):<10}\tBlocks: {blocks(node) * 2:<10} IO Block: 4096   {_kind_name(node)}\n"
-        f"Device: 0,51\tInode: {node.number:<11} Links: {links}\n"
-        f"Access: ({node.mode & 0o7777:04o}/{mode(node)})  Uid: ({node.uid:5d}/{owner:>8})   "
-        f"Gid: ({node.gid:5d}/{group:>8})\n"
-        f"Access: {at}\nModify: {at}\nChange: {at}\n Birth: {at}\n"
-    )
+    values = {
+        "size": size(node),
+        "kind": _kind_name(node),
+        "blocks": blocks(node) * 2,
+        "mode": mode(node),
+        "bits": node.mode & 0o7777,
+    }
+    return kit.told("stat", shown=shown, node=node, links=links, at=at, owner=owner, group=group, **values)
 
 
 TOOLS: dict[str, Tool] = {"ls": ls, "stat": stat}

@@ -36,29 +36,6 @@ LONG = {"nthreads=": "t", "ngpus=": "g", "minbytes=": "b", "maxbytes=": "e", "st
         "iters=": "n", "agg_iters=": "m", "warmup_iters=": "w", "run_cycles=": "N", "parallel_init=": "p",
         "check=": "c", "op=": "o", "datatype=": "d", "root=": "r", "blocking=": "z", "stream_null=": "y",
         "timeout=": "T", "cudagraph=": "G", "report_cputime=": "C", "average=": "a", "help": "h"}  # fmt: skip
-USAGE = """USAGE: {} 
-\t[-t,--nthreads <num threads>] 
-\t[-g,--ngpus <gpus per thread>] 
-\t[-b,--minbytes <min size in bytes>] 
-\t[-e,--maxbytes <max size in bytes>] 
-\t[-i,--stepbytes <increment size>] 
-\t[-f,--stepfactor <increment factor>] 
-\t[-n,--iters <iteration count>] 
-\t[-m,--agg_iters <aggregated iteration count>] 
-\t[-w,--warmup_iters <warmup iteration count>] 
-\t[-p,--parallel_init <0/1>] 
-\t[-c,--check <check iteration count>] 
-\t[-o,--op <sum/prod/min/max/avg/mulsum/all>] 
-\t[-d,--datatype <nccltype/all>] 
-\t[-r,--root <root>] 
-\t[-z,--blocking <0/1>] 
-\t[-y,--stream_null <0/1>] 
-\t[-T,--timeout <time in seconds>] 
-\t[-G,--cudagraph <num graph launches>] 
-\t[-C,--report_cputime <0/1>] 
-\t[-a,--average <0/1/2/3> report average iteration time <0=RANK0/1=AVG/2=MIN/3=MAX>] 
-\t[-h,--help]
-"""  # noqa: W291 - as the program prints it
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +133,11 @@ async def _parse(process: Process) -> Call:
         if name and word[0] == "-" and not name[0].isdecimal() and not known:
             why = f"unrecognized option '{word}'" if long else f"invalid option -- '{name[:1]}'"
             await process.error(f"{process.argv[0]}: {why}\n")
-            await process.write(f"invalid option '?'\n{USAGE.format(process.name)}")
+            await process.write(f"invalid option '?'\n{kit.told('nccl_tests_usage', name=process.name)}")
             raise Leave(1)
     opts = await kit.parsed(process, "".join(f if f == "h" else f"{f}:" for f in LONG.values()), LONG)
     if "h" in opts:
-        await process.write(USAGE.format(process.name))
+        await process.write(kit.told("nccl_tests_usage", name=process.name))
         raise Leave(0)
     call = Call()
     for flag, place, name in (("b", "least", "minbytes"), ("e", "most", "maxbytes"), ("i", "step", "stepBytes")):
@@ -389,14 +366,7 @@ class _Test:
     # The measurements.
 
     async def _table(self) -> None:
-        await self.say(
-            "#\n#                                                              out-of-place"
-            "                       in-place          \n"
-            "#       size         count      type   redop    root     time   algbw   busbw #wrong"
-            "     time   algbw   busbw #wrong\n"
-            "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)       "
-            "     (us)  (GB/s)  (GB/s)       "
-        )
+        await self.say(kit.told("nccl_tests_head"))
         none = bool(self.collective.redop)
         for kind in self.call.kinds:
             for operation in self.call.operations[: 1 if none else None]:

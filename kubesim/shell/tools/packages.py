@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import resolve
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.web import request
 
 READING = "Reading package lists... Done\n"
@@ -31,9 +32,6 @@ OPTION = re.compile(
 )
 CONNECT_S = 30.0
 AGENT = "Debian APT-HTTP/1.3 (2.6.1)"
-LOCKED = """E: Could not open lock file {path} - open (13: Permission denied)
-E: Unable to {aim}, are you root?
-"""
 
 
 async def apt(process: Process) -> int:
@@ -51,7 +49,7 @@ async def apt(process: Process) -> int:
         path, aim = ("/var/lib/apt/lists/lock", "lock directory /var/lib/apt/lists/")
         if name != "update":
             path, aim = "/var/lib/dpkg/lock-frontend", "acquire the dpkg frontend lock (/var/lib/dpkg/lock-frontend)"
-        await process.error(LOCKED.format(path=path, aim=aim))
+        await process.error(kit.told("packages_locked", path=path, aim=aim))
         return 100
     if name == "update":
         return await _update(process)
@@ -110,12 +108,6 @@ async def _ask(process: Process, url: str) -> str:
     return f"{code}  Not Found [IP: {address} 80]"
 
 
-NVCC = """nvcc: NVIDIA (R) Cuda compiler driver
-Copyright (c) 2005-20{year} NVIDIA Corporation
-Built on {built}
-Cuda compilation tools, release {release}, V{version}
-Build cuda_{release}.r{release}/compiler.{build}_0
-"""
 COMPILERS = {
     "12.8": (25, "Wed_Jan_15_19:20:09_PST_2025", "12.8.61", 35404655),
     "12.6": (24, "Thu_Sep_12_02:18:05_PDT_2024", "12.6.77", 34841621),
@@ -133,7 +125,9 @@ async def nvcc(process: Process) -> int:
         cuda = process.machine.env.get("CUDA_VERSION") or process.machine.libraries.get("cuda", "12.8")
         release = ".".join(cuda.split(".")[:2])
         year, built, version, build = COMPILERS.get(release, (25, COMPILERS["12.8"][1], f"{release}.61", 35404655))
-        await process.write(NVCC.format(year=year, built=built, release=release, version=version, build=build))
+        await process.write(
+            kit.told("packages_nvcc", year=year, built=built, release=release, version=version, build=build)
+        )
         return 0
     files = [word for word in words if not word.startswith("-")]
     missing = next((name for name in files if process.view.find(name) is None), None)

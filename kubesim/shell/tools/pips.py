@@ -12,47 +12,12 @@ from typing import Any
 from kubesim import data
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
 
 INDEX = "pypi.org"
 RETRIES = 5
 VERSION = "3.11.2"
 FOLDER = "/usr/local/lib/python{}/site-packages"
-BROKEN = (
-    "WARNING: Retrying (Retry(total={left}, connect=None, read=None, redirect=None, status=None)) after connection "
-    "broken by '{cause}': /simple/{name}/\n"
-)
-UNRESOLVED = (
-    "NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection object at 0x7f3c5a1d{at:02x}90>: Failed to "
-    "establish a new connection: [Errno -3] Temporary failure in name resolution')"
-)
-TIMED_OUT = (
-    "ConnectTimeoutError(<pip._vendor.urllib3.connection.HTTPSConnection object at 0x7f3c5a1d{at:02x}90>, "
-    "'Connection to pypi.org timed out. (connect timeout=15)')"
-)
-USAGE = """
-Usage:   
-  pip <command> [options]
-
-Commands:
-  install                     Install packages.
-  download                    Download packages.
-  uninstall                   Uninstall packages.
-  freeze                      Output installed packages in requirements format.
-  inspect                     Inspect the python environment.
-  list                        List installed packages.
-  show                        Show information about installed packages.
-  check                       Verify installed packages have compatible dependencies.
-  config                      Manage local and global configuration.
-  search                      Search PyPI for packages.
-  cache                       Inspect and manage pip's wheel cache.
-  index                       Inspect information available from package indexes.
-  wheel                       Build wheels from your requirements.
-  hash                        Compute hashes of package archives.
-  completion                  A helper command used for command completion.
-  debug                       Show information useful for debugging.
-  help                        Show help for commands.
-"""  # noqa: W291 - as pip prints it
-KNOWN = re.findall(r"^  (\w+) {2,}", USAGE, re.MULTILINE)
 
 
 @cache
@@ -85,7 +50,7 @@ async def pip(process: Process) -> int:
     """Run a command of pip."""
     words = [word for word in process.argv[1:] if word not in ("-q", "--quiet", "--disable-pip-version-check")]
     if not words or words[0] in ("-h", "--help", "help"):
-        await process.write(USAGE)
+        await process.write(kit.told("pips_usage"))
         return 0
     if words[0] in ("-V", "--version"):
         short = ".".join(_python(process).split(".")[:2])
@@ -94,7 +59,7 @@ async def pip(process: Process) -> int:
         return 0
     command = COMMANDS.get(words[0])
     if command is None:
-        if words[0] in KNOWN:
+        if re.search(rf"^  {re.escape(words[0])} ", kit.told("pips_usage"), re.MULTILINE):
             return await _fail(process, f"Cannot run pip {words[0]}: the index is not reachable")
         return await _fail(process, f'unknown command "{words[0]}"')
     return await command(process, words[1:])
@@ -192,16 +157,18 @@ def _required(process: Process, words: list[str]) -> list[str]:
 
 async def _ask_index(process: Process, name: str) -> None:
     """Try to reach the index as often as pip does."""
-    cause, wait = UNRESOLVED, 0.0
+    cause, wait = "pips_unresolved", 0.0
     try:
         if process.machine.network is not None:
             await process.machine.network.resolve(INDEX)
-            cause, wait = TIMED_OUT, 15.0
+            cause, wait = "pips_timed_out", 15.0
     except NetworkError:
         wait = 0.1
     for left in reversed(range(RETRIES)):
         await process.sleep(wait + 0.25 * 2 ** (RETRIES - left - 1))
-        await process.error(BROKEN.format(left=left, cause=cause.format(at=left * 16), name=_normal(name)))
+        await process.error(
+            kit.told("pips_broken", left=left, cause=kit.told(cause, at=left * 16), name=_normal(name))
+        )
 
 
 async def _check(process: Process, words: list[str]) -> int:

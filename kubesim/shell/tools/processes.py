@@ -25,10 +25,6 @@ LONG = ("no-headers", "no-heading", "headers", "cols", "columns", "width", "line
         "version", "help", "context", "cumulative", "format", "user", "User", "group", "Group", "tty",
         "sid")  # fmt: skip
 """Options of the real one that change nothing here; ``OF_USERS`` are followed by a value."""
-USAGE = (
-    "Usage:\n ps [options]\n\n Try 'ps --help <simple|list|output|threads|misc|all>'\n"
-    "  or 'ps --help <s|l|o|t|m|a>'\n for additional help text.\n\nFor more details see ps(1).\n"
-)
 COLUMN_FLAG = re.compile(r"-?[AaedfFlyxuwTHcjm]*o(.*)", re.S)
 PICKED = re.compile(r"(?:-?p|-q|--pid=|--ppid=|-C)(.*)", re.S)
 
@@ -126,7 +122,7 @@ async def ps(process: Process) -> int:
     """Show processes."""
     asked = _read(process.argv[1:])
     if asked.wrong and not process.busybox:
-        await process.error(f"error: {asked.wrong}\n\n{USAGE}")
+        await process.error(f"error: {asked.wrong}\n\n{kit.told('processes_usage')}")
         return 1
     rows = sorted(seen(process).values(), key=lambda each: each.pid)
     if process.busybox:

@@ -110,7 +110,7 @@ async def crane(process: Process) -> int:
     """Ask registries as crane does."""
     opts = await kit.options(process)
     if not opts.args:
-        await process.write(CRANE_HELP)
+        await process.write(kit.told("registries_crane_help"))
         return 0
     verb, names = opts.args[0], opts.args[1:]
     if verb == "version":
@@ -141,15 +141,6 @@ async def crane(process: Process) -> int:
         text = str(error.args[0])
     await process.error(f"Error: {doing[verb]}: {text}\n" if verb != "digest" else f"Error: {text}\n")
     return 1
-
-
-CRANE_HELP = (
-    "Crane is a tool for managing container images\n\nUsage:\n  crane [flags]\n  crane [command]\n\nAvailable "
-    "Commands:\n"
-    "  config      Get the config of an image\n  digest      Get the digest of an image\n"
-    "  ls          List the tags in a repo\n  manifest    Get the manifest of an image\n  version     Print the "
-    "version\n"
-)
 
 
 def _chosen(found: Found, platform: str, *, default: str = "") -> Image | None:

@@ -13,11 +13,6 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of, seen
 
-LEGEND = """Desired=Unknown/Install/Remove/Purge/Hold
-| Status=Not/Inst/Conf-files/Unpacked/halF-conf/Half-inst/trig-aWait/Trig-pend
-|/ Err?=(none)/Reinst-required (Status,Err: uppercase=bad)
-"""
-
 
 def sysctl(own: Mapping[str, str]) -> Tool:
     """Return ``sysctl``, which reads the kernel's parameters; ``own`` are those that a pod has set."""
@@ -57,7 +52,9 @@ async def dpkg(process: Process) -> int:
     if "l" not in opts or not chosen:
         name = opts.args[0] if opts.args else ""
         return await process.fail(f"no packages found matching {name}")
-    await process.write(f"{LEGEND}||/ {'Name':<30} {'Version':<24} {'Architecture':<12} Description\n")
+    await process.write(
+        f"{kit.told('settings_legend')}||/ {'Name':<30} {'Version':<24} {'Architecture':<12} Description\n"
+    )
     await process.write(f"+++-{'=' * 30}-{'=' * 24}-{'=' * 12}-{'=' * 33}\n")
     for name, version in chosen.items():
         await process.write(f"ii  {name:<30} {version:<24} {'amd64':<12} {name}\n")

@@ -22,16 +22,6 @@ MIN_PORT, PORTS = 32768, 28232
 HANDSHAKE_S, CONFIG = 0.15, "/etc/ssh/sshd_config"
 SSH_PORT, SYN_S = 22, 127.0
 """Seconds for which the kernel knocks where nobody answers, if ``ConnectTimeout`` says nothing."""
-VERSION = "OpenSSH_9.6p1 Ubuntu-3ubuntu13.5, OpenSSL 3.0.13 30 Jan 2024\n"
-USAGE = """usage: ssh [-46AaCfGgKkMNnqsTtVvXxYy] [-B bind_interface] [-b bind_address]
-           [-c cipher_spec] [-D [bind_address:]port] [-E log_file]
-           [-e escape_char] [-F configfile] [-I pkcs11] [-i identity_file]
-           [-J destination] [-L address] [-l login_name] [-m mac_spec]
-           [-O ctl_cmd] [-o option] [-P tag] [-p port] [-R address]
-           [-S ctl_path] [-W host:port] [-w local_tun[:remote_tun]]
-           destination [command [argument ...]]
-       ssh [-Q query_option]
-"""
 WHY = {"timeout": "Connection timed out", "refused": "Connection refused", "unreachable": "No route to host"}
 
 
@@ -55,10 +45,10 @@ async def ssh(process: Process) -> int:
     """Run a command, or a shell, on another machine."""
     opts = await kit.options(process)
     if "V" in opts:
-        await process.error(VERSION)
+        await process.error(kit.told("ssh_version"))
         return 0
     if not opts.args:
-        await process.error(USAGE)
+        await process.error(kit.told("ssh_usage"))
         return FAILED
     if not user_of(process).strip("0123456789"):
         await process.error(f"No user exists for uid {process.view.uid}\r\n")
@@ -194,7 +184,7 @@ async def sshd(process: Process) -> int:
     """Let in who has a key, until told to stop."""
     opts = await kit.options(process)
     if "V" in opts:
-        await process.error(VERSION)
+        await process.error(kit.told("ssh_version"))
         return 0
     if not process.argv[0].startswith("/"):
         await process.error("sshd re-exec requires execution with an absolute path\r\n")

@@ -12,7 +12,6 @@ VM_BYTES = 256 << 20
 NG_DEFAULT_S = 86_400.0
 HOGS = {"cpu": "c", "io": "i", "vm": "m", "hdd": "d"}
 """Kinds of workers, with the options that tell how many."""
-USAGE = "`stress' imposes certain types of compute stress on your system\n\nUsage: stress [OPTION [ARG]] ...\n"
 SUFFIXES = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 1000, "M": 1000**2, "G": 1000**3}
 
 
@@ -24,7 +23,7 @@ async def stress(process: Process) -> int:
     await kit.no_operands(process, opts.args, f"FAIL: [{process.pid}] (244) unrecognized option: {{}}")
     counts = {name: kit.number(opts.get(flag) or "0") or 0 for name, flag in HOGS.items()}
     if not any(counts.values()):
-        await process.write(USAGE)
+        await process.write(kit.told("stress_usage"))
         return 0
     limit = seconds(opts.get("t") or "inf")
     if limit is None:

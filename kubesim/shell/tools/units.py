@@ -9,22 +9,10 @@ from kubesim.shell.hostside import BOOT_S, HostSide
 from kubesim.shell.journals import entries
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.services import Service
+from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 from kubesim.shell.tools.journalctl import shown
 
-OFFLINE = (
-    "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to "
-    "bus: Host is down\n"
-)
-NOT_STARTED = (
-    "Job for {0}.service failed because the control process exited with error code.\n"
-    'See "systemctl status {0}.service" and "journalctl -xeu {0}.service" for details.\n'
-)
-LEGEND = (
-    "\nLOAD   = Reflects whether the unit definition was properly loaded.\n"
-    "ACTIVE = The high-level unit activation state, i.e. generalization of SUB.\n"
-    "SUB    = The low-level unit activation state, values depend on unit type.\n"
-)
 MARKS = {"active": "●", "failed": "×", "inactive": "○", "activating": "●"}
 SHOWN_LINES = 10
 VALUED = frozenset(
@@ -38,7 +26,7 @@ async def systemctl(process: Process) -> int:
     """Tell of the node's services, start and stop them."""
     side = host_of(process)
     if side is None:
-        await process.error(OFFLINE)
+        await process.error(kit.told("units_offline"))
         return 1
     call = _Call(process, side)
     verb, names = (call.words[0], [_name(word) for word in call.words[1:]]) if call.words else ("list-units", [])
@@ -140,10 +128,7 @@ def _cat(call: _Call, name: str) -> tuple[str, int]:
     unit = call.side.units[name]
     again = "" if unit.again_s is None else f"Restart=always\nRestartSec={unit.again_s:g}\n"
     kind = "" if unit.kind == "simple" else f"Type={unit.kind}\n"
-    return (
-        f"# {unit.path}\n[Unit]\nDescription={unit.description}\nAfter=network-online.target\n\n[Service]\n{kind}"
-        f"ExecStart={unit.command}\n{again}\n[Install]\nWantedBy=multi-user.target\n"
-    ), 0
+    return kit.told("units_file", unit=unit, kind=kind, again=again), 0
 
 
 def _show(call: _Call, name: str) -> tuple[str, int]:
@@ -225,7 +210,7 @@ ASKING: dict[str, Answer] = {
 def _start(call: _Call, name: str) -> str:
     if call.side.services.of(name).enabled == "masked":
         return f"Failed to start {name}.service: Unit {name}.service is masked.\n"
-    return "" if call.side.services.start(name) else NOT_STARTED.format(name)
+    return "" if call.side.services.start(name) else kit.told("units_not_started", name=name)
 
 
 def _stop(call: _Call, name: str) -> str:
@@ -244,10 +229,7 @@ def _restart_running(call: _Call, name: str) -> str:
 
 
 def _reload(call: _Call, name: str) -> str:
-    return (
-        f"Failed to reload {name}.service: Job type reload is not applicable for unit {name}.service.\n"
-        f"See system logs and 'systemctl status {name}.service' for details.\n"
-    )
+    return kit.told("units_not_reloaded", name=name)
 
 
 def _kill(call: _Call, name: str) -> str:
@@ -357,8 +339,9 @@ async def _units(call: _Call, verb: str) -> int:
         row = f"{mark} {name:<{wide}} loaded {each.active:<10} {each.sub:<12} {names[name].description}"
         await process.write(f"{row}\n")
     if not call.given("--no-legend"):
+        legend = kit.told("units_legend") if chosen else ""
         tail = "To show all installed unit files use 'systemctl list-unit-files'.\n" if chosen else ""
-        await process.write(f"{LEGEND if chosen else ''}{len(chosen)} loaded units listed.\n{tail}")
+        await process.write(f"{legend}{len(chosen)} loaded units listed.\n{tail}")
     return 0
 
 
@@ -366,11 +349,8 @@ async def _whole(process: Process, side: HostSide) -> int:
     """Say how the node is as a whole."""
     ago = _ago((side.now() - side.booted).total_seconds())
     failed = sum(side.services.of(name).active == "failed" for name in side.units)
-    await process.write(
-        f"● {side.name}\n    State: {'degraded' if failed else 'running'}\n     Jobs: 0 queued\n"
-        f"   Failed: {failed} units\n"
-        f"    Since: {side.booted:%a %Y-%m-%d %H:%M:%S} UTC; {ago} ago\n   CGroup: /\n"
-    )
+    state = "degraded" if failed else "running"
+    await process.write(kit.told("units_whole", side=side, state=state, failed=failed, ago=ago))
     return 0
 
 
