@@ -23,7 +23,7 @@ from kubesim.network.dns import DOMAIN
 from kubesim.network.door import PodKube
 from kubesim.network.gate import Gate
 from kubesim.network.pods import CLUSTER_RESOLVER, NODE_RESOLVER, PodNetwork
-from kubesim.shell import rootfs, wires
+from kubesim.shell import rootfs, wayout
 from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Link, Mount, View
 from kubesim.shell.hostside import ears
 from kubesim.shell.machine import Machine, Tool
@@ -148,15 +148,15 @@ def _connect(made: Machine, record: PodRecord, host: Host) -> None:
     """Show a container the interfaces and sockets of its network: the pod's own, or the node's."""
     node, fabric = host.node, host.fabric
 
-    def pods() -> wires.Network:
+    def pods() -> wayout.Wires:
         first = made.processes.get(made.first)
         own = len(record.pod["spec"]["containers"]) == 1 and first is not None
         name, pid = (first.name, made.first) if own and first is not None else ("", 0)
-        return wires.of_pod(record.ip, tuple(wires.Ear("*", port, name, pid) for port in fabric.ports(record.ip)))
+        return wayout.of_pod(record.ip, tuple(wayout.Ear("*", port, name, pid) for port in fabric.ports(record.ip)))
 
-    def nodes() -> wires.Network:
+    def nodes() -> wayout.Wires:
         taken = {uid: address for uid, address in node.taken.items() if address != node.ip}
-        return wires.of_node(node.ip, taken, ears(node.processes(), fabric.ports(node.ip)))
+        return wayout.of_node(node.ip, taken, ears(node.processes(), fabric.ports(node.ip)))
 
     made.wires = pods
     if record.pod["spec"].get("hostNetwork"):

@@ -214,28 +214,35 @@ def _device_bytes(kind: str, count: int) -> bytes:
     return b""
 
 
-class Pipe:
-    """Two handles: what is written to ``writer`` is read from ``reader``, with room for 64 KiB."""
+class Changes:
+    """Something that others wait for to change."""
 
     def __init__(self) -> None:
-        self.data = bytearray()
-        self.reader = _PipeReader(self)
-        self.writer = _PipeWriter(self)
-        self.reading = self.writing = True
-        self._changed: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def change(self) -> None:
-        """Wait until somebody reads, writes or closes."""
+        """Wait until something has changed."""
         future = asyncio.get_running_loop().create_future()
-        self._changed.append(future)
+        self._waiting.append(future)
         await future
 
     def wake(self) -> None:
         """Tell those who wait."""
-        waiting, self._changed = self._changed, []
+        waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
                 future.set_result(None)
+
+
+class Pipe(Changes):
+    """Two handles: what is written to ``writer`` is read from ``reader``, with room for 64 KiB."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.data = bytearray()
+        self.reader = _PipeReader(self)
+        self.writer = _PipeWriter(self)
+        self.reading = self.writing = True
 
 
 class _PipeReader(Handle):

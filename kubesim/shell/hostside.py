@@ -17,7 +17,7 @@ from kubesim.gpu.board import Board
 from kubesim.shell.files import Directory, Files
 from kubesim.shell.meter import Use
 from kubesim.shell.services import Services, Unit
-from kubesim.shell.wires import Ear
+from kubesim.shell.wayout import Ear
 from kubesim.times import parse
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from itertools import chain, repeat
 from typing import Any
 
 from kubesim.shell import patterns
-from kubesim.shell.assignments import Assignment, leading
 from kubesim.shell.conditions import double
 from kubesim.shell.errors import FileError
 from kubesim.shell.expand import Expander
@@ -35,8 +34,10 @@ from kubesim.shell.nodes import (
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
+from kubesim.shell.words import Assignment, leading
 
 MOST_CALLS = 1000
+LONGEST_LINE = 1 << 16
 LONG = 4096  # characters of a script that take a while to parse
 FLAT = 10  # so many commands may be nested before Python's stack is begun anew, in a task
 
@@ -379,3 +380,11 @@ class Shell(Subshells):
 async def fresh(work: Coroutine[Any, Any, int]) -> int:
     """Run a coroutine on a stack of its own."""
     return await asyncio.get_running_loop().create_task(work)
+
+
+async def read_line(process: Process) -> str:
+    """Return the next line of standard input. Byte by byte: the rest is for others."""
+    data = bytearray()
+    while not data.endswith(b"\n") and len(data) < LONGEST_LINE and (byte := await process.read(1)):
+        data += byte
+    return data.decode("utf-8", "surrogateescape")

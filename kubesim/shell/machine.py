@@ -19,18 +19,23 @@ from kubesim.gpu.board import KERNEL
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile, Stdio
-from kubesim.shell.holding import LARGE, Holder
 from kubesim.shell.hostside import HostSide
-from kubesim.shell.meter import Meter, Use
-from kubesim.shell.pacing import Pacer, Steps
+from kubesim.shell.meter import LARGE, Holder, Meter, Use
 from kubesim.shell.programs import Program, find
-from kubesim.shell.share import CONTAINER_BURST_S, CONTAINER_RATE, CONTAINER_ROOM, Allowance, Room, Share
+from kubesim.shell.share import (
+    CONTAINER_BURST_S,
+    CONTAINER_RATE,
+    CONTAINER_ROOM,
+    Allowance,
+    Pacer,
+    Room,
+    Share,
+    Steps,
+)
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
-from kubesim.shell.wayout import KubeAccess, Network
-from kubesim.shell.wires import Network as Wires
-from kubesim.shell.wires import of_pod
+from kubesim.shell.wayout import KubeAccess, Network, Wires, of_pod
 
 if TYPE_CHECKING:
     from kubesim.kubelet.images import Catalogue

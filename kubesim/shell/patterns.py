@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import groupby
 from typing import Any
 
 import regex
@@ -150,66 +152,41 @@ def substitute(chars: Chars, text: str, new: str, op: str, *, extended: bool = F
 
 def braces(word: Word) -> list[Word]:
     """Expand ``{a,b}`` and ``{1..3}``; at most MOST_BRACES words."""
-    if not any(isinstance(part, Text) and not part.quoted and "{" in part.value for part in word):
+    if not any("{" in _units(part) for part in word):
         return [word]
     done: list[Word] = []
-    todo = [_units(word)]
+    todo: list[list[Unit]] = [[unit for part in word for unit in _units(part)]]
     while todo and len(done) + len(todo) < MOST_BRACES:
         units = todo.pop()
-        found = _first_brace(units)
+        found = next((each for at, unit in enumerate(units) if unit == "{" and (each := _choices(units, at))), None)
         if found is None:
-            done.append(_joined(units))
-            continue
-        start, end, choices = found
-        todo.extend([*units[:start], *choice, *units[end:]] for choice in reversed(choices))
+            runs = groupby(units, key=lambda unit: isinstance(unit, str))
+            done.append(tuple(part for plain, run in runs for part in ([Text("".join(run))] if plain else run)))
+        else:
+            start, end, choices = found
+            todo.extend([*units[:start], *choice, *units[end:]] for choice in reversed(choices))
     return done
 
 
-Unit = Any  # a part that is no plain text, or one unquoted character
+Unit = Any
+"""A part that is no plain text, or one unquoted character."""
 
 
-def _units(word: Word) -> list[Unit]:
-    units: list[Unit] = []
-    for part in word:
-        if isinstance(part, Text) and not part.quoted:
-            units.extend(part.value)
-        else:
-            units.append(part)
-    return units
+def _units(part: Any) -> Sequence[Unit]:
+    return part.value if isinstance(part, Text) and not part.quoted else [part]
 
 
-def _joined(units: list[Unit]) -> Word:
-    parts: list[Any] = []
-    for unit in units:
-        if isinstance(unit, str) and parts and isinstance(parts[-1], str):
-            parts[-1] += unit
-        else:
-            parts.append(unit)
-    return tuple(Text(part) if isinstance(part, str) else part for part in parts)
-
-
-def _first_brace(units: list[Unit]) -> tuple[int, int, list[list[Unit]]] | None:
-    for start, unit in enumerate(units):
-        if unit == "{":
-            found = _choices(units, start)
-            if found:
-                return start, found[0], found[1]
-    return None
-
-
-def _choices(units: list[Unit], start: int) -> tuple[int, list[list[Unit]]] | None:
+def _choices(units: list[Unit], start: int) -> tuple[int, int, list[list[Unit]]] | None:
+    """Return where the brace at ``start`` begins and ends, and what may stand in its place."""
     depth, pieces = 0, [list[Unit]()]
     for at in range(start, len(units)):
         unit = units[at]
-        if unit == "{":
-            depth += 1
-        elif unit == "}":
-            depth -= 1
-            if depth == 0:
-                if len(pieces) > 1:
-                    return at + 1, pieces
+        depth += (unit == "{") - (unit == "}")
+        if depth == 0:
+            if len(pieces) == 1:
                 spread = _spread("".join(piece if isinstance(piece, str) else "\0" for piece in pieces[0]))
-                return (at + 1, [list(text) for text in spread]) if spread else None
+                pieces = [list(text) for text in spread]
+            return (start, at + 1, pieces) if pieces else None
         if depth == 1 and unit == ",":
             pieces.append([])
         elif at > start:

@@ -6,7 +6,7 @@ import asyncio
 import re
 
 from kubesim.shell.complete import complete
-from kubesim.shell.interp import Shell
+from kubesim.shell.interp import Shell, read_line
 from kubesim.shell.jobs import Interrupted
 from kubesim.shell.lineedit import Interrupt, LineEditor
 from kubesim.shell.nodes import Node, ScriptError
@@ -108,13 +108,8 @@ class Session:
     async def _line(self, prompt: str) -> str | None:
         if self.editor:
             return await self.editor.line(prompt)
-        data = bytearray()
-        while not data.endswith(b"\n") and len(data) < 65_536:
-            byte = await self.process.read(1)
-            if not byte:
-                break
-            data += byte
-        return data.decode("utf-8", "surrogateescape").removesuffix("\n") if data else None
+        line = await read_line(self.process)
+        return line.removesuffix("\n") if line else None
 
     def _remember(self, text: str) -> None:
         line = text.rstrip("\n")

@@ -6,7 +6,7 @@ from getopt import GetoptError, getopt
 
 from kubesim.shell import builtins, dialects
 from kubesim.shell.errors import FileError
-from kubesim.shell.interp import Shell
+from kubesim.shell.interp import Shell, read_line
 from kubesim.shell.machine import DEFAULT_PATH, Process
 from kubesim.shell.nodes import ScriptError
 from kubesim.shell.parse import parse
@@ -105,20 +105,13 @@ async def _file(here: Shell, rest: list[str]) -> int:
 async def _stream(here: Shell) -> int:
     """Run what standard input says, command by command: what a command does not read, the next ones are."""
     text, status, size = "", 0, 0
-    while (line := await _line(here)) and size < LONGEST_SCRIPT:
+    while (line := await read_line(here.process)) and size < LONGEST_SCRIPT:
         text, size = text + line, size + len(line)
         if len(text) < LONGEST_COMMAND and not line.endswith("\\\n") and _whole(here, text):
             status = await here.script(text)
             here.line_offset -= text.count("\n")
             text = ""
     return await here.script(text) if text else status
-
-
-async def _line(here: Shell) -> str:
-    data = bytearray()
-    while not data.endswith(b"\n") and (byte := await here.process.read(1)):
-        data += byte
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _whole(here: Shell, text: str) -> bool:

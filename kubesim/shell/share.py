@@ -7,8 +7,10 @@ process must not notice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(slots=True)
@@ -117,3 +119,63 @@ class Share:
     disk: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
     memory: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
     workers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_WORKERS))
+
+
+class Pacer:
+    """Counts the computing of one process, which is all that happens while it has the event loop.
+
+    That is this thread's own time, so that a machine which others keep busy takes nothing from a container's share.
+    """
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._resumed = 0.0
+
+    def resume(self) -> None:
+        """Note that the process has the event loop from now on."""
+        self._resumed = time.thread_time()
+
+    def settle(self) -> None:
+        """Count what the process has computed since."""
+        before, self._resumed = self._resumed, time.thread_time()
+        self._allowance.spend(time.perf_counter(), self._resumed - before)
+
+    def late(self) -> bool:
+        """Tell whether it has to wait."""
+        return self._allowance.wait(time.perf_counter()) > 0
+
+    async def rest(self) -> None:
+        """Let others have the event loop, and wait where there was more than the share."""
+        self.settle()
+        await asyncio.sleep(self._allowance.wait(time.perf_counter()))
+
+
+class Steps(Coroutine[Any, Any, None]):
+    """A coroutine whose steps are timed."""
+
+    def __init__(self, steps: Coroutine[Any, Any, None], pacer: Pacer) -> None:
+        self._steps = steps
+        self._pacer = pacer
+
+    def send(self, value: Any) -> Any:
+        """Go on."""
+        self._pacer.resume()
+        try:
+            return self._steps.send(value)
+        finally:
+            self._pacer.settle()
+
+    def throw(self, *error: Any) -> Any:
+        """Go on with an error."""
+        self._pacer.resume()
+        try:
+            return self._steps.throw(*error)
+        finally:
+            self._pacer.settle()
+
+    def close(self) -> None:
+        """End without going on."""
+        self._steps.close()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._steps.__await__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from kubesim.shell.handles import Handle
+from kubesim.shell.handles import Changes, Handle
 
 if TYPE_CHECKING:
     from kubesim.shell.machine import Machine, Process, Stdio
@@ -32,7 +32,7 @@ class Terminal(Handle):
         self._ready = bytearray()
         self._end = 0  # ends of input that nobody has read yet
         self._closed = False
-        self._waiting: list[asyncio.Future[None]] = []
+        self._changes = Changes()
         self._pump: asyncio.Task[None] | None = None
         self._machine: Machine | None = None
 
@@ -62,7 +62,7 @@ class Terminal(Handle):
         if raw and self._line:
             self._ready += self._line
             self._line.clear()
-            self._wake()
+            self._changes.wake()
         self.raw = raw
 
     async def _serve(self) -> None:
@@ -75,9 +75,9 @@ class Terminal(Handle):
                 self._ready += data[: MOST_WAITING - len(self._ready)]
             else:
                 await self._cook(data)
-            self._wake()
+            self._changes.wake()
         self._closed = True
-        self._wake()
+        self._changes.wake()
 
     async def _cook(self, data: bytes) -> None:
         for at, byte in enumerate(data):
@@ -97,7 +97,7 @@ class Terminal(Handle):
             self._ready += self._line + b"\n"
             self._line.clear()
             await self._show(b"\n")
-            self._wake()
+            self._changes.wake()
         elif byte in (ERASE, 0x08):
             await self._rub(1)
         elif byte == KILL:
@@ -124,18 +124,10 @@ class Terminal(Handle):
         if self.echo:
             await self.write(data)
 
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
     async def read(self, count: int) -> bytes:
         """Return typed bytes: single keys in raw mode, else up to the end of a line."""
         while not self._ready and not self._end and not self._closed:
-            future = asyncio.get_running_loop().create_future()
-            self._waiting.append(future)
-            await future
+            await self._changes.change()
         if not self._ready:
             self._end = max(self._end - 1, 0)
             return b""
@@ -162,7 +154,7 @@ class Terminal(Handle):
         """Put bytes back to be read again."""
         self._ready[:0] = data
         if data:
-            self._wake()
+            self._changes.wake()
 
     @property
     def pending(self) -> bool:

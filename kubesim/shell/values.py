@@ -7,7 +7,6 @@ from collections.abc import Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kubesim.shell import dialects, sockets
-from kubesim.shell.assignments import Assignment, assignment, declares
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import File
 from kubesim.shell.handles import Bytes, Handle
@@ -15,6 +14,7 @@ from kubesim.shell.machine import Process
 from kubesim.shell.nodes import Array, Node, Redirect, Simple, Text, Word
 from kubesim.shell.quoting import quote
 from kubesim.shell.state import ExitShell, OutOfMemory, ShellError, State, Variable
+from kubesim.shell.words import Assignment, assignment, declares
 
 if TYPE_CHECKING:
     from kubesim.shell.builtins import Builtins

@@ -1,4 +1,4 @@
-"""What a container reaches outside of itself: the network, and the API server with its account's token."""
+"""A container's interfaces, and its ways out: the network, and the API server with its account's token."""
 
 from __future__ import annotations
 
@@ -93,3 +93,82 @@ class KubeAccess(Protocol):
 
     def open(self, path: str, *, headers: Mapping[str, str] = {}) -> AbstractAsyncContextManager[Messages]:
         """Open a WebSocket: exec, attach, port-forward. Raises ``errors.UpgradeError`` where that is refused."""
+
+
+SUBNET = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """An interface; ``peer`` is the number of the other end of a pair, with its kind of name."""
+
+    number: int
+    name: str
+    flags: str
+    mtu: int
+    state: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+    peer: str = ""
+    space: str = ""
+
+    @property
+    def whole(self) -> str:
+        """Its name as ip writes it."""
+        return f"{self.name}{self.peer}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ear:
+    """A socket that listens, and whose it is (name and process; 0: nobody's that may be seen)."""
+
+    address: str
+    port: int
+    name: str = ""
+    pid: int = 0
+    protocol: str = "tcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """The network of a machine as its kernel shows it: interfaces, routes, and who listens."""
+
+    wires: tuple[Wire, ...] = ()
+    routes: tuple[str, ...] = ()
+    ears: tuple[Ear, ...] = ()
+    gateway: str = ""
+
+
+LO = Wire(1, "lo", "LOOPBACK,UP,LOWER_UP", 65536, "UNKNOWN", "00:00:00:00:00:00", ("127.0.0.1/8",))
+UP = "BROADCAST,MULTICAST,UP,LOWER_UP"
+
+
+def _mac(text: str) -> str:
+    number = zlib.crc32(text.encode())
+    return "0a:58:" + ":".join(f"{number >> shift & 255:02x}" for shift in (24, 16, 8, 0))
+
+
+def of_pod(address: str, ears: tuple[Ear, ...] = ()) -> Wires:
+    """Return the network of a pod: one end of a pair whose other is on its node."""
+    head = address.rpartition(".")[0]
+    own = Wire(2, "eth0", UP, 1460, "UP", _mac(address), (f"{address}/{SUBNET}",), "@if7", " link-netnsid 0")
+    routes = (f"default via {head}.1 dev eth0 ", f"{head}.0/{SUBNET} dev eth0 scope link src {address} ")
+    return Wires((LO, own), routes, ears, f"{head}.1")
+
+
+def of_node(address: str, pods: Mapping[str, str], ears: tuple[Ear, ...]) -> Wires:
+    """Return the network of a node: its own interface, and one end of a pair for each pod (uid -> address)."""
+    head = address.rpartition(".")[0]
+    wires = [LO, Wire(2, "eth0", UP, 1460, "UP", _mac(address).replace("0a:58", "42:01"), (f"{address}/{SUBNET}",))]
+    routes = [f"default via {head}.1 dev eth0 proto dhcp src {address} metric 100 "]
+    routes += [f"{head}.0/{SUBNET} dev eth0 proto kernel scope link src {address} metric 100 "]
+    for number, (uid, pod) in enumerate(sorted(pods.items(), key=lambda item: _order(item[1])), 7):
+        name = f"veth{zlib.crc32(uid.encode()):08x}"
+        gateway = f"{pod.rpartition('.')[0]}.1/32"
+        wires.append(Wire(number, name, UP, 1460, "UP", _mac(uid), (gateway,), "@if2", f" link-netnsid {number - 7}"))
+        routes.append(f"{pod} dev {name} scope host ")
+    return Wires(tuple(wires), tuple(routes), ears, f"{head}.1")
+
+
+def _order(address: str) -> tuple[int, ...]:
+    return tuple(int(part) if part.isdecimal() else 0 for part in address.split("."))

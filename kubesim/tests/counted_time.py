@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kubesim.shell import pacing
+from kubesim.shell import share
 
 T = TypeVar("T")
 
@@ -40,6 +40,6 @@ def run(main: Coroutine[Any, Any, T], monkeypatch: pytest.MonkeyPatch) -> T:
     time = CountedTime()
     loop = asyncio.SelectorEventLoop(time)
     monkeypatch.setattr(loop, "time", time.perf_counter)
-    monkeypatch.setattr(pacing, "time", time)
+    monkeypatch.setattr(share, "time", time)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         return runner.run(main)

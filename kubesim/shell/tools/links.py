@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.wires import Ear, Wire
+from kubesim.shell.wayout import Ear, Wire
 
 FOREVER = "       valid_lft forever preferred_lft forever\n"
 FLAGS = {
