@@ -8,6 +8,7 @@ import orjson
 
 from kubesim.addons.mig_manager import CONFIG, DEPLOY
 from kubesim.addons.operator import Operator
+from kubesim.clock import Timer
 from kubesim.controllers.base import Context, Controller, queue_key
 from kubesim.errors import Obj, tolerating
 from kubesim.kubelet.duties import Post
@@ -119,3 +120,28 @@ class Programs:
 def begin(post: Post) -> Programs:
     """Begin to label, and to tell."""
     return Programs((Operator(post, Labeller), Operator(post, Policy)))
+
+
+CHECK_S = 0.1
+FAILED = 'level=info msg="Error: error validating driver installation: {}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """The program of one node."""
+
+    timer: Timer
+
+    def stop(self) -> None:
+        """Check no more."""
+        self.timer.cancel()
+
+
+def validator(post: Post) -> Validator:
+    """Check the driver."""
+
+    def check() -> None:
+        if why := post.machines.gpus(post.node).nvml_error:
+            post.die(FAILED.format(why))
+
+    return Validator(post.clock.call_later(CHECK_S, check))

@@ -1,8 +1,8 @@
-"""What a node with GPUs is made of: the modules of its kernel, and the devices on its bus."""
+"""What a node with GPUs is made of: modules of its kernel, devices on its bus, and the driver's files in /proc."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Any
 from kubesim import data
 from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device
+from kubesim.gpu.products import driver
 
 _FILE = Path(__file__).with_name("hardware.yaml")
 SPEEDS = {1: "2.5GT/s", 2: "5GT/s", 3: "8GT/s", 4: "16GT/s", 5: "32GT/s", 6: "64GT/s"}
@@ -81,3 +82,25 @@ def memories(gpu: Device) -> tuple[str, str]:
     """Return how much of a GPU is seen through its two windows on the bus."""
     *_, small, large = _table()["gpus"].get(gpu.product.pci["device"][:4].lower(), ("16M", "32G"))
     return small, large
+
+
+FILES = ("version", "params", "registry")
+
+
+def driver_files(board: Board, devices: Iterable[Device]) -> dict[str, str]:
+    """Return the files by their paths; none where the driver is not in the kernel."""
+    if not board.devices or not board.loaded:
+        return {}
+    texts = _texts()
+    found = {f"driver/nvidia/{name}": texts[name].format(version=driver().version) for name in FILES}
+    for each in devices:
+        place, vbios = each.pci_address[4:].lower(), each.product.vbios.lower()
+        values = {"device": each, "product": each.product, "irq": 150 + each.minor, "place": place, "vbios": vbios}
+        text = texts["information"].format(version=driver().version, **values)
+        found[f"driver/nvidia/gpus/{place}/information"] = text
+    return found
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return dict(data.read(Path(__file__).with_name("procfs.yaml")))

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from kubesim import data
+from kubesim.gpu.access import Found
 from kubesim.gpu.collectives import LAUNCHERS, is_launcher, membership, processes, script_at
 from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, INVALID_DEVICE
 from kubesim.gpu.demand import batch_size, kv_cache, model_gib, on_cpu
-from kubesim.gpu.found import Found
 from kubesim.kubelet import failures
 from kubesim.kubelet.environment import LONGEST_WORD, expand
 from kubesim.kubelet.images import Image

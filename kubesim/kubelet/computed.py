@@ -10,8 +10,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kubesim.gpu import access as gpu_found
 from kubesim.gpu import collectives
-from kubesim.gpu import found as gpu_found
 from kubesim.gpu.cuda import CudaDevice
 from kubesim.kubelet import behaviours, failures, usage
 from kubesim.kubelet.crew import Member, crew, shown

@@ -12,9 +12,9 @@ import orjson
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import configuration
-from kubesim.kubelet.consumption import Process
+from kubesim.kubelet.footprint import Process
+from kubesim.kubelet.host import Watch
 from kubesim.kubelet.vitals import Ledger
-from kubesim.kubelet.watch import Watch
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT, HEALTH_PORT = 10250, 10248

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from kubesim.api import quantity
+from kubesim.api.quantity import parse
 from kubesim.clock import Clock
 from kubesim.errors import Obj
-from kubesim.kubelet import configuration, outofmemory
-from kubesim.kubelet.footprint import PodUse, measure, on_disk
-from kubesim.kubelet.host import Node
-from kubesim.kubelet.imagegc import DETECT_S, INODES, TOO_FEW, ImageStore
+from kubesim.informer import WorkQueue
+from kubesim.kubelet import configuration, footprint
+from kubesim.kubelet.footprint import DETECT_S, INODES, TOO_FEW, ImageStore, PodUse, measure, on_disk
+from kubesim.kubelet.host import Node, Watch
 from kubesim.kubelet.layers import Space, weigh
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.status import qos_class
@@ -38,7 +40,6 @@ from kubesim.kubelet.thresholds import (
     INODES as OF_INODES,
 )
 from kubesim.kubelet.volumes import BASE
-from kubesim.kubelet.watch import Watch
 from kubesim.recorder import node_reference
 from kubesim.scheduler.terms import tolerates
 from kubesim.shell.share import OWN_ENTRIES
@@ -280,7 +281,7 @@ class Pressure(Watch):
 
     def _end_for_memory(self, pods: list[PodUse]) -> None:
         """Let the kernel end a container where there is no memory left."""
-        killed = outofmemory.relieve(
+        killed = footprint.relieve(
             self.node, pods, self.node.ledger.own, self.capacity, self.for_pods, self.clock.now()
         )
         if killed is not None:
@@ -341,3 +342,61 @@ def message(
             text += CONTAINER.format(container.name, binary(taken), quantity.canonical(asked), resource)
     notes = {"offending_containers": ",".join(over), "offending_containers_usage": ",".join(over.values())}
     return text, {**notes, "starved_resource": resource}
+
+
+Workers = Callable[[str], Collection[PodWorker]]
+Report = Callable[[str], Awaitable[None]]
+
+
+class Watches:
+    """Those of some nodes. ``workers`` returns the pods of a node; ``report`` brings its conditions up to date.
+
+    ``down_for`` returns for how many seconds its machine is off.
+    """
+
+    def __init__(self, clock: Clock, workers: Workers, report: Report, down_for: Callable[[str], float]) -> None:
+        self._clock = clock
+        self._down_for = down_for
+        self._workers = workers
+        self._report = report
+        self._nodes: dict[str, Pressure] = {}
+        self._queue = WorkQueue(clock, self._sync, "eviction")
+
+    def take(self, node: Node, obj: Obj) -> None:
+        """Watch a node, whose object in the API is ``obj``."""
+        status, name = obj.get("status", {}), node.name
+        if "ephemeral-storage" in node.capacity:
+            node.disk.room.limit = int(parse(node.capacity["ephemeral-storage"]))
+        found = Pressure(
+            node,
+            self._clock,
+            partial(self._workers, name),
+            partial(self._report, name),
+            partial(self._queue.add_after, name),
+            int(parse(str((status.get("allocatable") or {}).get("memory", 0)))),
+        )
+        node.disk.room.count = found.count
+        node.watch = self._nodes[name] = found
+        found.resume(status.get("conditions") or ())
+
+    def leave(self, name: str) -> None:
+        """Watch a node no more."""
+        self._nodes.pop(name, None)
+
+    def of(self, name: str) -> Pressure:
+        """Return the manager of a node. Raises KeyError for one that is not ours."""
+        return self._nodes[name]
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._queue.start()
+
+    async def stop(self) -> None:
+        """Look no more."""
+        await self._queue.stop()
+
+    async def _sync(self, name: str) -> None:
+        found, off = self._nodes.get(name), self._down_for(name)
+        again = off or (await found.sync() if found is not None else None)
+        if again is not None:
+            self._queue.add_after(name, again)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from kubesim.client import Client
@@ -12,19 +13,44 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.agents import Agents
-from kubesim.kubelet.downloads import Downloads
 from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
-from kubesim.kubelet.node_images import NodeImages
+from kubesim.kubelet.node_images import Downloads, NodeImages
 from kubesim.kubelet.vitals import Ledger
 from kubesim.kubelet.volumes import NodeDisk
-from kubesim.kubelet.watch import Watch
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.shell import rootfs
 from kubesim.shell.files import Directory, File
 from kubesim.shell.hostside import HostProcess
+
+
+class Watch:
+    """Hears what happens to a node's disk and memory; this one does nothing about it."""
+
+    config: Mapping[str, Any] = MappingProxyType({})
+    """What the configuration of the node's kubelet says beside the defaults."""
+
+    def use(self, resource: str, amount: int) -> None:
+        """Let so much of a resource be used by what is no pod, beside the node's own system."""
+
+    def restart(self) -> str:
+        """Start the kubelet anew; returns why it does not start, or nothing."""
+        return ""
+
+    def written(self) -> None:
+        """Note that something was written to the disk."""
+
+    def started(self, memory_mib: float) -> None:
+        """Note that a program has started that will hold so much memory."""
+
+    def touch(self) -> None:
+        """Look at the node soon, and a while longer."""
+
+    def grown(self) -> None:
+        """Note that a process holds much more memory than before."""
+
 
 HOST_FILES = {
     "hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n169.254.169.254\tmetadata\n",

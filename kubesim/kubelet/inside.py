@@ -21,8 +21,8 @@ from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network.dns import DOMAIN
 from kubesim.network.door import PodKube
-from kubesim.network.gate import Gate
 from kubesim.network.pods import CLUSTER_RESOLVER, NODE_RESOLVER, PodNetwork
+from kubesim.network.policy import Gate
 from kubesim.shell import rootfs, wayout
 from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Link, Mount, View
 from kubesim.shell.hostside import ears

@@ -1,14 +1,20 @@
-"""What the processes of a pod have written, so that it outlives a restart of kubesim."""
+"""Files of a pod: what its processes have written outlives a restart of kubesim, and goes with them."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from kubesim.errors import Obj
 from kubesim.kubelet import layers
 from kubesim.kubelet.environment import ConfigError
+from kubesim.kubelet.layers import taken
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.volumes import MountError
+from kubesim.shell.machine import Machine
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.sandbox import Sandbox
 
 
 def dump(sandbox: Sandbox) -> Obj:
@@ -39,3 +45,18 @@ async def restore(sandbox: Sandbox, saved: Obj) -> None:
             with suppress(ConfigError, MountError):
                 _, machine = await sandbox.inside(container)
                 layers.restore(machine.files.root, kept["files"])
+
+
+def discard(sandbox: Sandbox, machine: Machine) -> None:
+    """Let go of a container's machine."""
+    sandbox.host.node.disk.room.take(-taken(machine.files.root))
+    machine.discard()
+
+
+def clear(sandbox: Sandbox) -> None:
+    """Empty the volumes that are the pod's own."""
+    for volume in sandbox.worker.record.pod["spec"].get("volumes") or ():
+        if "emptyDir" in volume and sandbox.mounts and volume["name"] in sandbox.mounts:
+            mounted = sandbox.mounts[volume["name"]]
+            sandbox.host.node.disk.room.take(-taken(mounted))
+            mounted.entries.clear()

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from kubesim.clock import Clock
+from kubesim.clock import Clock, ManualClock, Timer
+from kubesim.kubelet import timings
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.programs import Exit
+from kubesim.kubelet.records import Container
+from kubesim.kubelet.stamps import stamped
 from kubesim.shell.machine import Process, Stdio
 from kubesim.streaming.pipe import Pipe
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.pod import PodWorker
+
 
 CHUNK = 32 * 1024
 
@@ -96,3 +104,54 @@ class Main:
         self._over.set()
         if self._waiter is not None:
             self._waiter.cancel()
+
+
+async def show(worker: PodWorker, container: Container, stdio: Stdio) -> None:
+    """Show what a process prints from now on, until it ends."""
+    instance, clock, seen = container.instance, worker.sandbox.host.clock, worker.now
+    while container.running and container.instance is instance and not worker.gone and instance is not None:
+        await clock.sleep(timings.PLEG_S)
+        since, until = ((at - instance.started_at).total_seconds() for at in (seen, worker.now))
+        seen = worker.now
+        program = worker.program(container)
+        for line in program.lines(until):
+            writer = stdio.stdout if line.stream == "stdout" else stdio.stderr
+            if line.at > since and writer is not None:
+                at = instance.started_at + timedelta(seconds=line.at)
+                text = stamped(line.text, at) if program.stamped else line.text
+                await writer.write(text.encode() + b"\n")
+
+
+TURNS = 50
+"""How far a process gets between two of its timers at most: many are run again at once, and nobody waits for long."""
+LONGEST_S = 6 * 3600.0
+"""A process that has run for longer begins its second life so long ago."""
+
+
+class ReplayClock:
+    """Begins at ``start``, in the past of ``clock``; ``catch_up`` runs everything that was due until now."""
+
+    def __init__(self, clock: Clock, start: datetime) -> None:
+        self._clock = clock
+        self._past: ManualClock | None = ManualClock(start)
+
+    async def catch_up(self) -> None:
+        """Let the past pass. What is still to come goes on with the real clock."""
+        past = self._past
+        assert past is not None
+        await past.advance((self._clock.now() - past.now()).total_seconds(), TURNS)
+        self._past = None
+        for seconds, call in past.drain():
+            self._clock.call_later(seconds, call)
+
+    def now(self) -> datetime:
+        """Return the time that the process has reached."""
+        return (self._past or self._clock).now()
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Run ``call`` once, ``seconds`` from now."""
+        return (self._past or self._clock).call_later(seconds, call)
+
+    async def sleep(self, seconds: float) -> None:
+        """Return ``seconds`` from now."""
+        await (self._past or self._clock).sleep(seconds)

@@ -14,25 +14,24 @@ from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.nodes import conditions
 from kubesim.informer import Informer, WorkQueue, cancel
-from kubesim.kubelet import admit, configuration, disposal, keeping, leases, logs, pod_records, registry, timings
+from kubesim.kubelet import admit, announce, configuration, keeping, logs, registry, status, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.agents import REFUSED, Agents
-from kubesim.kubelet.consumption import Process, processes
-from kubesim.kubelet.downloads import Downloads
 from kubesim.kubelet.duties import Duties
 from kubesim.kubelet.endpoint import HEALTH_PORT, KubeletEndpoint, port_of
+from kubesim.kubelet.eviction import Watches
+from kubesim.kubelet.footprint import Process, processes
 from kubesim.kubelet.gpus import NodeGpus, of_node
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.images import STANDARD, Catalogue
 from kubesim.kubelet.logs import LogArguments, LogOptions
 from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
-from kubesim.kubelet.node_images import NodeImages
+from kubesim.kubelet.node_images import Downloads, NodeImages
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.podlogs import pod_logs
 from kubesim.kubelet.table import entering, table
 from kubesim.kubelet.vitals import Ledger
-from kubesim.kubelet.watches import Watches
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
@@ -116,7 +115,7 @@ class Kubelets:
         await self._join(name)
         node = self._nodes[name]
         self._open(node)
-        await leases.renew(self._client, node, self._clock.now())
+        await announce.renew_lease(self._client, node, self._clock.now())
         for pod in self._pods.items():
             self._changed(None, pod)
         return node
@@ -207,7 +206,7 @@ class Kubelets:
             if worker is None or worker.record.uid != uid:
                 found |= {f"pod/{uid}": None, f"files/{uid}": None}
                 continue
-            found[f"pod/{uid}"] = pod_records.dump(worker.record)
+            found[f"pod/{uid}"] = status.dump_record(worker.record)
         for node in self._nodes.values():
             if node.images.unsaved:
                 found[f"images/{node.name}"], node.images.unsaved = node.images.dump(), False
@@ -406,7 +405,7 @@ class Kubelets:
 
     def _forget(self, key: str, worker: PodWorker) -> None:
         self._rooms[worker.record.pod["spec"]["nodeName"]].leave(worker.record.uid)
-        disposal.clear(worker.sandbox)
+        keeping.clear(worker.sandbox)
         self._workers.pop(key).stop()
         self._note(key, worker)
         self._nodes[worker.record.pod["spec"]["nodeName"]].taken.pop(worker.record.uid, None)
@@ -415,7 +414,7 @@ class Kubelets:
         node = self._nodes[pod["spec"]["nodeName"]]
         uid = pod["metadata"]["uid"]
         kept, files = self._saved.pop(f"pod/{uid}", None), self._saved.pop(f"files/{uid}", None)
-        record = pod_records.rebuild(pod, node, kept, files, self._clock.now())
+        record = status.rebuild_record(pod, node, kept, files, self._clock.now())
         key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
         return PodWorker(
             Host(
@@ -452,7 +451,7 @@ class Kubelets:
         """Renew every lease, and now and then the nodes' conditions."""
         for node in [*self._nodes.values()]:
             if not self.machines.silent(node.name):
-                await leases.renew(self._client, node, self._clock.now())
+                await announce.renew_lease(self._client, node, self._clock.now())
         due = ({*self._nodes} & self._doubted) | self._ailing
         self._ailing = {name for name, node in self._nodes.items() if node.agents.not_ready()}
         if self._clock.now() - self._reported_at >= timedelta(seconds=timings.STATUS_REPORT_S):
@@ -469,7 +468,7 @@ class Kubelets:
 
     async def _returned(self, node: Node) -> None:
         """Go on with a node that has booted."""
-        await leases.renew(self._client, node, self._clock.now())
+        await announce.renew_lease(self._client, node, self._clock.now())
         await self._report(node.name)
 
     async def _report(self, name: str) -> None:

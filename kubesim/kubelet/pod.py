@@ -11,22 +11,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.errors import ApiError, Obj
-from kubesim.kubelet import behaviours, disposal, keeping, knocks, memory, timings
+from kubesim.kubelet import behaviours, keeping, memory, probes, timings
 from kubesim.kubelet.agenda import Agenda
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
-from kubesim.kubelet.mounts import Mounts
 from kubesim.kubelet.probes import Probes
 from kubesim.kubelet.programs import OOM_REASON, Program, noted
 from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
-from kubesim.kubelet.reporting import Reporter
 from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.kubelet.status import PodRecord, disruption, group
+from kubesim.kubelet.status import PodRecord, Reporter, disruption, group
 from kubesim.kubelet.stops import Stops
-from kubesim.kubelet.storage import Eviction, Storage
+from kubesim.kubelet.storage import Eviction, Mounts, Storage
 from kubesim.times import parse
 
 CRASH_CODE = 255
@@ -114,7 +112,7 @@ class PodWorker:
             return None
         if all(container.done for container in self.record.main):
             self.sandbox.release()
-            disposal.clear(self.sandbox)
+            keeping.clear(self.sandbox)
         await self._reporter.report(self.now)
         later = (self._mounts.retry_at, self._deadline(), self._resizing.due, self._space_due())
         dues = (due, *later)
@@ -180,8 +178,8 @@ class PodWorker:
         """Look no further: the pod is gone, or the kubelet stops."""
         self.gone = True
         self.pulls.stop()
-        for probes in self._probes.values():
-            probes.stop()
+        for tried in self._probes.values():
+            tried.stop()
         for hook in self._hooks.values():
             hook.cancel()
         self.sandbox.stop()
@@ -356,7 +354,7 @@ class PodWorker:
         self._watch(container)
 
     async def _run_hook(self, container: Container, hook: Obj) -> None:
-        failure = await knocks.hook(self.sandbox, container, hook)
+        failure = await probes.hook(self.sandbox, container, hook)
         container.enter("running", self.now)
         if failure:
             await self._warning(container, "FailedPostStartHook", "PostStartHook failed")
@@ -450,7 +448,7 @@ class PodWorker:
 
     async def _finish_ending(self) -> None:
         """Report the last status and let the API forget the pod."""
-        disposal.clear(self.sandbox)
+        keeping.clear(self.sandbox)
         self.stop()
         metadata = self.record.pod["metadata"]
         try:

@@ -1,15 +1,167 @@
-"""Probes of one running container: each tries on its own period, and tells its kubelet what changes."""
+"""Probes and hooks of running containers: by command, HTTP, TCP or gRPC, each probe on its own period."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
+from kubesim.clock import Clock, TooSlow, in_time
 from kubesim.errors import Obj
-from kubesim.kubelet import knocks
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.sandbox import Sandbox
+from kubesim.network.fabric import REASONS, Request, Response, Server
+from kubesim.shell.errors import NetworkError
+from kubesim.streaming.seam import RuntimeFailure
+
+PROBE_AGENT = "kube-probe/1.34"
+HEALTH = "/grpc.health.v1.Health/Check"
+LONGEST_OUTPUT = 10 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What came of looking."""
+
+    well: bool
+    text: str = ""
+
+
+async def probe(sandbox: Sandbox, container: Container, spec: Obj) -> Found:
+    """Try a probe once."""
+    clock, seconds = sandbox.host.clock, float(spec.get("timeoutSeconds") or 1)
+    if "exec" in spec:
+        return await _probe_exec(sandbox, container, spec["exec"].get("command") or [], seconds)
+    if "httpGet" in spec:
+        return await _probe_http(sandbox, container, spec["httpGet"], seconds)
+    if "tcpSocket" in spec:
+        address = Address.of(sandbox, container, spec["tcpSocket"])
+        return await _reached(address, clock, seconds, _nothing(sandbox, address), f"dial tcp {address}: ")
+    if "grpc" in spec:
+        return await _probe_grpc(sandbox, spec["grpc"], seconds)
+    return Found(True)
+
+
+async def _probe_exec(sandbox: Sandbox, container: Container, command: list[str], seconds: float) -> Found:
+    try:
+        status, out, err = await in_time(sandbox.host.clock, seconds, sandbox.run(container, command))
+    except TooSlow:
+        quoted = " ".join(command)
+        return Found(False, f'command timed out: "{quoted}" timed out after {seconds:g}s')
+    except RuntimeFailure as failure:
+        return Found(False, f"rpc error: code = Unknown desc = {failure}")
+    return Found(status == 0, (out + err)[:LONGEST_OUTPUT].decode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a probe or hook goes."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def of(cls, sandbox: Sandbox, container: Container, spec: Obj) -> Address:
+        """Return the address of an action; its port may be given by the name of one of the container's."""
+        port = spec["port"]
+        record = sandbox.worker.record
+        if isinstance(port, str) and not port.isdecimal():
+            named = {item.get("name"): item["containerPort"] for item in record.spec(container).get("ports") or ()}
+            port = named.get(port, 0)
+        return cls(spec.get("host") or record.ip, int(port))
+
+
+async def _nothing(sandbox: Sandbox, address: Address) -> Response:
+    """Connect and say nothing."""
+    sandbox.host.fabric.find(address.host, address.port)
+    return Response()
+
+
+async def _reached(
+    address: Address, clock: Clock, seconds: float, work: Coroutine[Any, Any, Response], before: str
+) -> Found:
+    """Return whether something answered; ``before`` stands before what went wrong."""
+    try:
+        answer = await in_time(clock, seconds, work)
+    except NetworkError as error:
+        return Found(False, before + REASONS[error.kind])
+    except TooSlow:
+        return Found(False, before.partition(": dial")[0].rstrip(": ") + ": context deadline exceeded")
+    return Found(True, answer.body.decode("utf-8", "replace"))
+
+
+async def _probe_http(sandbox: Sandbox, container: Container, spec: Obj, seconds: float) -> Found:
+    address = Address.of(sandbox, container, spec)
+    url = f"{(spec.get('scheme') or 'HTTP').lower()}://{address}{_path(spec)}"
+    try:
+        answer = await in_time(sandbox.host.clock, seconds, _get(sandbox, address, spec))
+    except NetworkError as error:
+        return Found(False, f'Get "{url}": dial tcp {address}: {REASONS[error.kind]}')
+    except TooSlow:
+        late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return Found(False, f'Get "{url}": {late}')
+    if 200 <= answer.status < 400:
+        return Found(True)
+    return Found(False, f"HTTP probe failed with statuscode: {answer.status}")
+
+
+def _path(spec: Obj) -> str:
+    path = spec.get("path") or "/"
+    return path if path.startswith("/") else f"/{path}"
+
+
+async def _get(sandbox: Sandbox, address: Address, spec: Obj) -> Response:
+    """Ask a server; redirects to itself are followed."""
+    headers = {"host": str(address), "user-agent": PROBE_AGENT, "accept": "*/*"}
+    headers |= {item["name"].lower(): item["value"] for item in spec.get("httpHeaders") or ()}
+    target, answer = _path(spec), Response()
+    for _ in range(10):
+        server: Server = sandbox.host.fabric.find(address.host, address.port)
+        answer = await server.respond(Request("GET", target, headers, b"", sandbox.host.node.ip))
+        location = answer.headers.get("Location", "")
+        if answer.status not in (301, 302, 303, 307, 308) or not location.startswith("/"):
+            return answer
+        target = location
+    return answer
+
+
+async def _probe_grpc(sandbox: Sandbox, spec: Obj, seconds: float) -> Found:
+    address = Address(sandbox.worker.record.ip, int(spec["port"]))
+    try:
+        server = sandbox.host.fabric.find(address.host, address.port)
+        asked = Request("POST", HEALTH, {"user-agent": PROBE_AGENT}, (spec.get("service") or "").encode())
+        answer = await in_time(sandbox.host.clock, seconds, server.respond(asked))
+    except (NetworkError, TooSlow):
+        text = f'timeout: failed to connect service "{address}" within {seconds:g}s: context deadline exceeded'
+        return Found(False, text)
+    said = answer.body.decode("utf-8", "replace")
+    if answer.status != 200:
+        return Found(False, "error: this server does not implement the grpc health protocol (grpc.health.v1.Health)")
+    return Found(said == "SERVING", f'service unhealthy (responded with "{said}")')
+
+
+async def hook(sandbox: Sandbox, container: Container, spec: Obj) -> str:
+    """Run a life cycle hook and return what went wrong, if anything did."""
+    if "sleep" in spec:
+        await sandbox.host.clock.sleep(float(spec["sleep"].get("seconds") or 0))
+        return ""
+    try:
+        if "exec" in spec:
+            status, out, err = await sandbox.run(container, spec["exec"].get("command") or [])
+            return f"command exited with {status}: {(out + err).decode('utf-8', 'replace')}" if status else ""
+        if "httpGet" in spec:
+            answer = await _get(sandbox, Address.of(sandbox, container, spec["httpGet"]), spec["httpGet"])
+            return "" if 200 <= answer.status < 400 else f"HTTP status {answer.status}"
+    except RuntimeFailure as failure:
+        return str(failure)
+    except NetworkError as error:
+        return REASONS[error.kind]
+    return ""
+
 
 KINDS = {"startupProbe": "Startup", "livenessProbe": "Liveness", "readinessProbe": "Readiness"}
 Tell = Callable[[Container, str], Awaitable[None]]
@@ -44,14 +196,14 @@ class Probes:
         while True:
             awake = not self.sandbox.host.node.agents.idle
             if awake and (kind == "startupProbe" or container.startup_done):
-                found = await knocks.probe(self.sandbox, container, spec)
+                found = await probe(self.sandbox, container, spec)
                 streak = streak + 1 if found.well == last else 1
                 last = found.well
                 if await self._heed(kind, spec, found, streak):
                     return
             await clock.sleep(float(spec.get("periodSeconds") or 10))
 
-    async def _heed(self, kind: str, spec: Obj, found: knocks.Found, streak: int) -> bool:
+    async def _heed(self, kind: str, spec: Obj, found: Found, streak: int) -> bool:
         """Act on what a probe found the ``streak``-th time in a row; True where it need not try again."""
         container = self.container
         if not found.well:

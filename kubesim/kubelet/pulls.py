@@ -9,9 +9,8 @@ from datetime import datetime, timedelta
 from kubesim.clock import Clock
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import timings
-from kubesim.kubelet.downloads import Download, Downloads
 from kubesim.kubelet.images import REGISTRY_PORT, Image, PullError, endpoint, unreachable
-from kubesim.kubelet.node_images import NodeImages
+from kubesim.kubelet.node_images import Download, Downloads, NodeImages
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.dns import hosts

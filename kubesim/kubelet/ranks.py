@@ -17,7 +17,7 @@ from kubesim.gpu.collectives import Membership, glog, membership, text
 from kubesim.gpu.nccl import Communicator, Member
 from kubesim.kubelet.duties import Post
 from kubesim.network.fabric import Duplex, HttpServer, Request, Response
-from kubesim.network.gate import Gate
+from kubesim.network.policy import Gate
 from kubesim.shell.errors import NetworkError
 
 WORKING, HANGING = "rank-steps", "rank-hang"

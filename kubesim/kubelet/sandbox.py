@@ -25,10 +25,9 @@ from kubesim.kubelet import (
     cgroups,
     companions,
     computed,
-    disposal,
     failures,
-    forwarding,
     inside,
+    keeping,
     rooted,
     servers,
     usage,
@@ -40,16 +39,14 @@ from kubesim.kubelet.host import Host
 from kubesim.kubelet.layers import NEVER, Birth, birth, taken
 from kubesim.kubelet.libraries import nccl_of
 from kubesim.kubelet.logfile import LogFile
-from kubesim.kubelet.mains import Main
+from kubesim.kubelet.mains import LONGEST_S, Main, ReplayClock, show
 from kubesim.kubelet.memory import overrun
 from kubesim.kubelet.monitoring import EXPORTERS
-from kubesim.kubelet.output import show
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container
-from kubesim.kubelet.replay import LONGEST_S, ReplayClock
 from kubesim.kubelet.volumes import MountError
-from kubesim.network.gate import Gate
 from kubesim.network.pods import PodNetwork
+from kubesim.network.policy import Gate
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Directory, File, View
 from kubesim.shell.machine import Machine, Stdio
@@ -348,7 +345,7 @@ class Sandbox:
         if box is not None and box.main is not None:
             box.main.stop()
         if box is not None and box.machine is not None:
-            disposal.discard(self, box.machine)
+            keeping.discard(self, box.machine)
 
     def release(self) -> None:
         """Give the devices of a pod that is over back to the node."""
@@ -365,7 +362,7 @@ class Sandbox:
             if box.main is not None:
                 box.main.stop()
             if box.machine is not None:
-                disposal.discard(self, box.machine)
+                keeping.discard(self, box.machine)
         if self.refreshing is not None:
             self.refreshing.cancel()
         if self.worker.record.ip != self.host.node.ip:
@@ -494,4 +491,4 @@ class Sandbox:
 
     async def forward(self, port: int, connection: Duplex) -> None:
         """Join a connection with a port of the pod. Raises ``RuntimeFailure``."""
-        await forwarding.join(self.host.fabric, self.worker.record, port, connection)
+        await servers.join_port(self.host.fabric, self.worker.record, port, connection)

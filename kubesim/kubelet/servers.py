@@ -6,6 +6,7 @@ import json
 import math
 import mimetypes
 import posixpath
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,12 @@ from kubesim import data
 from kubesim.errors import Obj
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.libraries import server_version
+from kubesim.kubelet.records import container_id
 from kubesim.kubelet.status import PodRecord
-from kubesim.network.fabric import Duplex, HttpServer, Request, Response, Server
+from kubesim.network.fabric import REASONS, Duplex, Fabric, HttpServer, Request, Response, Server
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File, View
+from kubesim.streaming.seam import RuntimeFailure
 
 INDEX = "index.html"
 DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
@@ -147,3 +150,21 @@ def files(image: Image) -> dict[str, str]:
 @cache
 def _table() -> dict[str, Any]:
     return dict(data.read(Path(__file__).with_name("servers.yaml")))
+
+
+FORWARD_ERROR = (
+    "error forwarding port {port} to pod {id}, uid : failed to execute portforward in network namespace "
+    '"/var/run/netns/cni-{network}": failed to connect to localhost:{port} inside namespace "{id}", '
+    "IPv4: dial tcp4 127.0.0.1:{port}: {reason} IPv6 dial tcp6 [::1]:{port}: {reason} "
+)
+
+
+async def join_port(fabric: Fabric, record: PodRecord, port: int, connection: Duplex) -> None:
+    """Join a connection with a port of a pod until it ends. Raises ``RuntimeFailure``."""
+    try:
+        server = fabric.find(record.ip, port)
+    except NetworkError as error:
+        number = container_id(record.uid, "", 0)
+        text = FORWARD_ERROR.format(port=port, id=number, network=uuid.UUID(number[:32]), reason=REASONS[error.kind])
+        raise RuntimeFailure(text) from error
+    await server.converse(connection, "127.0.0.1")

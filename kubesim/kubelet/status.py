@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
+from kubesim.client import Client
 from kubesim.errors import Obj
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.records import Container, Instance
-from kubesim.times import go_duration, stamp
+from kubesim.kubelet.records import Container, Instance, containers_of
+from kubesim.times import go_duration, parse, stamp
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.host import Node
+
 
 WAITING = ("pulling", "pullFailed", "pullWaiting", "refused", "waiting", "configError", "postStart")
 FIRST_STEPS = ("waiting", "pulling", "creating")
@@ -380,3 +386,53 @@ def _terminated(instance: Instance | None) -> Obj:
 
 def _full_id(instance: Instance) -> str:
     return f"{RUNTIME}://{instance.id}"
+
+
+class Reporter:
+    """Tells of one pod."""
+
+    __slots__ = ("_client", "_record", "_reported", "_version")
+
+    def __init__(self, client: Client, record: PodRecord) -> None:
+        self._client = client
+        self._record = record
+        self._reported: Obj = {}
+        self._version: str | None = ""
+
+    async def report(self, now: datetime) -> None:
+        """Write the status if it differs from what the API has. Raises ``ApiError``."""
+        record = self._record
+        metadata = record.pod["metadata"]
+        unchanged = not record.sandboxed and not record.resize and metadata.get("resourceVersion") == self._version
+        if unchanged or any(c.replaced and c.state in FIRST_STEPS for c in record.containers):
+            return
+        status = pod_status(record, now)
+        if status == self._reported:
+            return
+        if differing := change(record, status):  # not so where the kubelet was started again
+            patch = {"metadata": {"uid": metadata["uid"]}, "status": differing}
+            record.pod = await self._client.patch(
+                "pods", metadata["name"], metadata["namespace"], patch, patch_type="strategic", subresource="status"
+            )
+        self._reported, self._version = status, record.pod["metadata"].get("resourceVersion")
+
+
+def rebuild_record(pod: Obj, node: Node, kept: Obj | None, files: Obj | None, now: datetime) -> PodRecord:
+    """Return the record of a pod; ``kept`` is what ``dump_record`` told before a restart, if any."""
+    uid, status = pod["metadata"]["uid"], pod.get("status", {})
+    if kept is not None:
+        containers = [Container.load(item) for item in kept["containers"]]
+        address, bound = node.address(uid, kept["ip"]), parse(kept["bound_at"])
+        return PodRecord(pod, containers, bound, node.ip, address, files=files)
+    containers = containers_of(pod, "initContainers", "initContainerStatuses", now)
+    containers += containers_of(pod, "containers", "containerStatuses", now)
+    containers += containers_of(pod, "ephemeralContainers", "ephemeralContainerStatuses", now)
+    bound = parse(status["startTime"]) if status.get("startTime") else now
+    address = node.ip if pod["spec"].get("hostNetwork") else node.address(uid, status.get("podIP", ""))
+    return PodRecord(pod, containers, bound, node.ip, address)
+
+
+def dump_record(record: PodRecord) -> dict[str, Any]:
+    """Return what a later start needs of a pod's record."""
+    containers = [container.dump() for container in record.containers]
+    return {"containers": containers, "ip": record.ip, "bound_at": record.bound_at}

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from kubesim.clock import TooSlow, in_time
-from kubesim.kubelet import knocks, timings
+from kubesim.kubelet import probes, timings
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.sandbox import Sandbox
 
@@ -44,7 +44,7 @@ class Stops:
     async def _after_hook(self, container: Container, hook: dict[str, object]) -> None:
         left = (self._deadlines[container.name] - self._sandbox.host.clock.now()).total_seconds()
         try:
-            failure = await in_time(self._sandbox.host.clock, left, knocks.hook(self._sandbox, container, hook))
+            failure = await in_time(self._sandbox.host.clock, left, probes.hook(self._sandbox, container, hook))
         except TooSlow:
             failure = "timed out"
         if failure:

@@ -7,9 +7,12 @@ from fractions import Fraction
 
 from kubesim.api import quantity
 from kubesim.errors import Obj
+from kubesim.kubelet import timings
 from kubesim.kubelet.layers import empty_dirs, taken
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord
+from kubesim.kubelet.volumes import MountError
+from kubesim.recorder import Recorder
 
 EPHEMERAL = "ephemeral-storage"
 CHECK_S = 10.0
@@ -72,3 +75,30 @@ def _total(limits: list[str]) -> str:
     """Return the sum of quantities, written as the first one is."""
     total = sum(map(quantity.parse, limits), Fraction(0))
     return quantity.write(total, "binary" if limits[0].endswith("i") else "decimal")
+
+
+class Mounts:
+    """The volumes of one pod: tried at once, then again after doubling waits."""
+
+    __slots__ = ("_delay", "_recorder", "_sandbox", "done", "retry_at")
+
+    def __init__(self, sandbox: Sandbox, recorder: Recorder) -> None:
+        self.done = False
+        self.retry_at: datetime | None = None
+        self._sandbox = sandbox
+        self._recorder = recorder
+        self._delay = timings.MOUNT_FIRST_S
+
+    async def sync(self) -> None:
+        """Try to mount them, if that is due."""
+        now = self._sandbox.host.clock.now()
+        if self.done or (self.retry_at is not None and now < self.retry_at):
+            return
+        try:
+            await self._sandbox.check_volumes()
+        except MountError as error:
+            await self._recorder.warning(self._sandbox.worker.record.pod, "FailedMount", str(error))
+            self.retry_at = now + timedelta(seconds=self._delay)
+            self._delay = min(self._delay * 2, timings.MOUNT_CAP_S)
+            return
+        self.done, self.retry_at = True, None

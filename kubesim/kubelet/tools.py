@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 
 from kubesim.errors import Obj
+from kubesim.gpu.access import look
 from kubesim.gpu.collectives import is_launcher, script_at
 from kubesim.gpu.cuda import CudaDevice
-from kubesim.gpu.found import look
 from kubesim.kubelet import behaviours, computed, failures, ranks, torchrun, usage
 from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.duties import Post

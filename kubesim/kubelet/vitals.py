@@ -11,7 +11,7 @@ from kubesim.kubelet.usage import MIB, SYSTEM_CPU, SYSTEM_MEMORY_MIB
 from kubesim.shell.vitals import Vitals
 
 if TYPE_CHECKING:
-    from kubesim.kubelet.consumption import Process
+    from kubesim.kubelet.footprint import Process
 
 LOADS_S = (60, 300, 900)
 MOST_ENDED = 500

@@ -7,7 +7,7 @@ from typing import Any
 
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
-from kubesim.kubelet.consumption import Process
+from kubesim.kubelet.footprint import Process
 from kubesim.metrics.exposition import Exposed, Family, render
 from kubesim.metrics.promql.values import NAME
 from kubesim.metrics.scrape import Function, constant

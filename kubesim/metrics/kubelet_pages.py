@@ -16,10 +16,9 @@ import orjson
 from kubesim import data
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
-from kubesim.kubelet.consumption import Process
 from kubesim.kubelet.endpoint import KubeletEndpoint
 from kubesim.kubelet.eviction import Pressure
-from kubesim.kubelet.footprint import ContainerUse, measure
+from kubesim.kubelet.footprint import ContainerUse, Process, measure
 from kubesim.kubelet.layers import Space
 from kubesim.kubelet.usage import SYSTEM_CPU
 from kubesim.metrics.exposition import Exposed, Family, render

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from kubesim import data
 
 NAMES = {"n": "np", "c": "np", "machinefile": "hostfile", "H": "host", "npernode": "N", "wd": "wdir", "gmca": "mca"}
 """Other spellings of an option."""
@@ -110,3 +114,21 @@ def _take(call: Call, name: str, rest: list[str]) -> None:
         call.given[name] = ",".join(filter(None, [call.given.get(name, ""), rest.pop(0)]))
     else:
         call.given[name] = rest.pop(0) if name in VALUED else ""
+
+
+RULE = "-" * 74 + "\n"
+
+
+@cache
+def _table() -> dict[str, str]:
+    return dict(data.read(Path(__file__).with_name("texts.yaml")))
+
+
+def show(name: str, **values: object) -> str:
+    """Return a message between two lines of hyphens."""
+    return f"{RULE}{_table()[name].format(**values)}{RULE}"
+
+
+def usage() -> str:
+    """Return what mpirun prints when it is asked for help."""
+    return _table()["help"]

@@ -12,13 +12,11 @@ from kubesim.errors import ApiError, Obj
 from kubesim.network.dns import ClusterNames, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
 from kubesim.network.fabric import Fabric, Request, Server
-from kubesim.network.gate import API_SERVER, NAME_SERVER, Gate
 from kubesim.network.metadata import ADDRESS as METADATA
 from kubesim.network.metadata import MetadataServer, has_metadata
 from kubesim.network.pairs import Ends, joined
-from kubesim.network.paths import GOOGLE, hop
-from kubesim.network.policy import pod_of
-from kubesim.network.world import WEB, OutsideServer, host_at
+from kubesim.network.policy import API_SERVER, NAME_SERVER, Gate, pod_of
+from kubesim.network.world import GOOGLE, WEB, OutsideServer, hop, host_at
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.lookup import Answer, ResolvConf, parse, search
 from kubesim.shell.wayout import Hop, Packet

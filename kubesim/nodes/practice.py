@@ -14,9 +14,8 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
-from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.announce import LEASE_NAMESPACE, Announcer
 from kubesim.kubelet.images import Catalogue
-from kubesim.kubelet.leases import LEASE_NAMESPACE
 from kubesim.kubelet.logs import LogArguments
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from kubesim.client import Client
 from kubesim.errors import ApiError
-from kubesim.kubelet.leases import LEASE_NAMESPACE
+from kubesim.kubelet.announce import LEASE_NAMESPACE
 from kubesim.nodes.account import BINDINGS, LOCAL_BINDINGS, NAMESPACE, ROLES, Group
 from kubesim.nodes.certificates import REQUESTS
 

@@ -11,8 +11,7 @@ from uuid import uuid4
 
 from kubesim import data
 from kubesim.gpu.board import BUILD, COMMAND_LINE, COMPILED
-from kubesim.gpu.hardware import modules
-from kubesim.gpu.procfs import driver_files
+from kubesim.gpu.hardware import driver_files, modules
 from kubesim.shell import mounts
 from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.machine import Machine, Process

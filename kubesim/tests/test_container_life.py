@@ -8,7 +8,7 @@ import pytest
 from kubesim import kubelet
 from kubesim.errors import ApiError
 from kubesim.kubelet.mains import Main
-from kubesim.kubelet.reporting import Reporter
+from kubesim.kubelet.status import Reporter
 from kubesim.shell.machine import Stdio
 from kubesim.streaming.seam import Refused
 from kubesim.tests.containers import Sink, agnhost, log, state

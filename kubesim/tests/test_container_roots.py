@@ -5,7 +5,7 @@ import re
 import pytest
 
 from kubesim.kubelet import images
-from kubesim.kubelet.consumption import processes
+from kubesim.kubelet.footprint import processes
 from kubesim.shell import rootfs
 from kubesim.shell.tools.system import up_for
 from kubesim.tests.containers import cat, log, run

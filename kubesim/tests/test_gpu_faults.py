@@ -10,7 +10,7 @@ import pytest
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.cuda import CudaError
-from kubesim.gpu.dcgm.verdicts import troubles, worst
+from kubesim.gpu.dcgm.diagnose import troubles, worst
 from kubesim.gpu.products import products
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.metrics import dcgm

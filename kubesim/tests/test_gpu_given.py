@@ -9,7 +9,7 @@ import re
 import pytest
 
 from kubesim.gpu.readings import read
-from kubesim.kubelet import consumption, records
+from kubesim.kubelet import footprint, records
 from kubesim.metrics import dcgm
 from kubesim.tests.containers import cat, log, run, state
 from kubesim.tests.test_gpu_containers import PYTORCH, trainer
@@ -111,7 +111,7 @@ async def test_training_on_the_processor_keeps_processors_busy_in_every_view():
         await w.tick(300)
         now = w.clock.now().timestamp()
         (worker,) = w.kubelets._workers.values()
-        (used,) = consumption.processes(worker)
+        (used,) = footprint.processes(worker)
         cores = used.usage.cpu(now - used.started)
         assert 7 < cores < 8
         assert used.usage.cpu_seconds(now - used.started) == pytest.approx(7.6 * 300, rel=0.05)

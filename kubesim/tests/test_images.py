@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kubesim.gpu.found import Found
+from kubesim.gpu.access import Found
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet import behaviours, images
 from kubesim.kubelet.images import PullError, parse_reference, pull

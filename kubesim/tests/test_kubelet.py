@@ -8,7 +8,7 @@ import pytest
 
 from kubesim import kubelet
 from kubesim.errors import ApiError
-from kubesim.kubelet.backoff import Backoff
+from kubesim.kubelet.records import Backoff
 from kubesim.tests.world import container, job, pod, world
 
 ARM_ONLY = "arm64v8/python:3.7-slim-stretch"

@@ -3,7 +3,7 @@
 import pytest
 
 from kubesim.gpu.kernel_log import dmesg
-from kubesim.kubelet.consumption import processes
+from kubesim.kubelet.footprint import processes
 from kubesim.tests import counted_time, shell_world
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.world import container, pod, world

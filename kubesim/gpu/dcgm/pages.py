@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kubesim.gpu.dcgm import diagnose
-from kubesim.gpu.dcgm.boxes import Node, columns, tree, wrapped
 from kubesim.gpu.dcgm.call import (
     BAD_PARAMETER,
     BAD_PARAMETER_TEXT,
@@ -12,15 +11,19 @@ from kubesim.gpu.dcgm.call import (
     NO_GROUP,
     NOT_CONFIGURED,
     Call,
+    Node,
     Refused,
+    columns,
     devices,
     group_of,
     members,
     shown,
+    tree,
+    wrapped,
 )
+from kubesim.gpu.dcgm.diagnose import SYSTEMS, Trouble, troubles, worst
 from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine, Group
 from kubesim.gpu.dcgm.fields import fields
-from kubesim.gpu.dcgm.verdicts import SYSTEMS, Trouble, troubles, worst
 from kubesim.gpu.smi import topology
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
 

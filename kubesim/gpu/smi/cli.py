@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.products import driver
-from kubesim.gpu.smi import instances, monitor, query, report, setters, table, topology, xml
+from kubesim.gpu.smi import instances, monitor, query, report, setters, table, topology
 from kubesim.gpu.smi.view import NONE_FOUND, NoDevices, View
 
 NO_PERMISSION = 4
@@ -250,7 +250,7 @@ def _version(view: View, call: Call) -> tuple[str, int]:
 
 
 def _details(view: View, call: Call) -> tuple[str, int]:
-    return (xml.page(view, call.only) if call.xml else report.page(view, call.sections, call.only)), 0
+    return (report.xml_page(view, call.only) if call.xml else report.page(view, call.sections, call.only)), 0
 
 
 _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {

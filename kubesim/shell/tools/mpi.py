@@ -14,8 +14,7 @@ import zlib
 from kubesim.mpi import hosts, options
 from kubesim.mpi.hosts import Host, NotAllocated, TooFewSlots, TooMany
 from kubesim.mpi.job import LOCAL_RANK, RANK, SIZE, URI, Job, Loss, find, world
-from kubesim.mpi.options import Call, UsageError
-from kubesim.mpi.texts import show, usage
+from kubesim.mpi.options import Call, UsageError, show, usage
 from kubesim.shell.errors import FileError, Leave, NetworkError, StartError
 from kubesim.shell.files import Directory
 from kubesim.shell.handles import Outside
