@@ -48,7 +48,7 @@ class ChangeLog:
     """``changes.log`` in a folder, and ``changes.previous.log``: the one that it was written anew from.
 
     With a folder ``history`` beside it nothing is forgotten: each file that is written anew stays there
-    (see ``kubesim/history.py``).
+    (see ``kubesim/recordings.py``).
     """
 
     def __init__(self, folder: Path) -> None:

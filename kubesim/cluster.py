@@ -51,7 +51,7 @@ from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
 from kubesim.standing import Standing
 from kubesim.store import Event, Store
-from kubesim.times import micro, stamp
+from kubesim.times import micro, parse, stamp
 
 PARTS = ("scheduler", "controllers", "kubelets")
 ADMIN_USER = "kubernetes-admin"
@@ -88,18 +88,9 @@ class ClusterSpec:
     @classmethod
     def load(cls, saved: Obj) -> ClusterSpec:
         """Return the specification that ``dump`` wrote; raises ValueError for another."""
-        created = parse_time(saved["createdAt"])
-        if created is None:
-            raise ValueError("createdAt is no time")
-        return cls(
-            saved["name"],
-            created,
-            saved["nodes"],
-            saved["gpus"],
-            saved["product"],
-            parse_time(saved["deadline"]),
-            saved.get("images") or [],
-        )
+        asked = {name: saved[name] for name in ("name", "nodes", "gpus", "product")}
+        deadline = parse_time(saved["deadline"])
+        return cls(created_at=parse(saved["createdAt"]), deadline=deadline, images=saved.get("images") or [], **asked)
 
 
 class Runnable(Protocol):

@@ -8,9 +8,11 @@ import logging
 import re
 import signal
 import sys
+import textwrap
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -25,13 +27,38 @@ from kubesim.gpu.nodes import PRODUCTS
 from kubesim.hosting import run_host
 from kubesim.kubeconfig import KubeconfigError
 from kubesim.located import FileError
-from kubesim.manual import Manual
 from kubesim.outside import Network
 from kubesim.pki import PkiError
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 from kubesim.serve import Address, ServeError, run_single
 
+WIDTH, INDENT = 80, 7
 REFUSALS = (ServeError, PkiError, ChangeLogError, KubeconfigError, FileError)
+
+
+class Manual(argparse.ArgumentParser):
+    """A parser whose help is a page of the manual: what argparse knows, and the ``page`` of ``manual.yaml``."""
+
+    def __init__(self, *, page: str, **more: Any) -> None:
+        formatter = partial(argparse.HelpFormatter, width=WIDTH - INDENT, max_help_position=24)
+        super().__init__(formatter_class=formatter, allow_abbrev=False, **more)
+        self._page = page
+
+    def format_help(self) -> str:
+        """Return the page."""
+        options = self._get_formatter()
+        options.add_arguments(action for action in self._actions if action.option_strings)
+        texts: dict[str, str] = data.read(Path(__file__).with_name("manual.yaml"))[self._page]
+        sections = {
+            "NAME": f"{self.prog} - {texts.pop('PURPOSE')}",
+            "SYNOPSIS": self.format_usage().removeprefix("usage: "),
+            "DESCRIPTION": texts.pop("DESCRIPTION"),
+            "OPTIONS": options.format_help(),
+            **texts,
+        }
+        return "\n".join(
+            f"{title}\n{textwrap.indent(text.rstrip(), ' ' * INDENT)}\n" for title, text in sections.items()
+        )
 
 
 def parser() -> Manual:

@@ -11,13 +11,14 @@ import itertools
 import logging
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from kubesim.current_unit import NOTHING
 from kubesim.heartbeat import ASK
-from kubesim.process_usage import ProcessUsage, usage_of
 from kubesim.processes import Process
 
 TICK_S = 1.0
@@ -34,7 +35,20 @@ BUSY_S, BUSY_SHARE, BUSY_NICENESS = 60.0, 0.8, 15
 ANSWER_S = 0.5
 PAUSES = (0.0, 1.0, 2.0, 5.0, 10.0, 30.0)
 STAYED_UP_S = 60.0
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+TICKS = os.sysconf("SC_CLK_TCK")
 log = logging.getLogger("kubesim.watchdog")
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUsage:
+    """A process at a moment."""
+
+    resident_bytes: int
+    """On Linux without the files that it maps: every Python program of a cluster maps the same 50 MB."""
+    cpu_s: float
+    state: str
+    """Its first letter as ps has it: R runs or could, S sleeps, T is stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +149,35 @@ def _starved(before: ProcessUsage | None, now: ProcessUsage | None) -> bool:
     if before is None or now is None or now.state != "R":
         return False
     return now.cpu_s - before.cpu_s < MIN_CPU_S
+
+
+async def usage_of(pid: int) -> ProcessUsage | None:
+    """Return what a process uses; None where it is gone."""
+    try:
+        return _in_proc(pid) if sys.platform.startswith("linux") else await _from_ps(pid)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _in_proc(pid: int) -> ProcessUsage:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    _, resident, files = Path(f"/proc/{pid}/statm").read_text().split()[:3]
+    cpu_s = (int(fields[11]) + int(fields[12])) / TICKS
+    return ProcessUsage((int(resident) - int(files)) * PAGE_BYTES, cpu_s, fields[0])
+
+
+async def _from_ps(pid: int) -> ProcessUsage:
+    command = ("ps", "-o", "rss=,time=,state=", "-p", str(pid))
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    told, _ = await process.communicate()
+    resident, time, state = told.decode().split()[:3]
+    return ProcessUsage(int(resident) * 1024, _seconds(time), state[0])
+
+
+def _seconds(text: str) -> float:
+    """Return the seconds in ps's days-hours:minutes:seconds, of which the first parts may be missing."""
+    days, _, clock = text.rpartition("-")
+    seconds = 0.0
+    for part in clock.split(":"):
+        seconds = seconds * 60 + float(part)
+    return seconds + 86400 * int(days or 0)

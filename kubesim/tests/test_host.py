@@ -18,7 +18,6 @@ from kubesim.auth.certificates import CLIENT
 from kubesim.changelog import ChangeLog
 from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
-from kubesim.history import History
 from kubesim.pki import CertificateAuthority, _key_pem, name_of
 from kubesim.saved import key
 from kubesim.serve import Address, single
@@ -238,7 +237,7 @@ def written(folder):
     """Return the last moment of a history that knows of the early object already."""
     if b'"early"' not in (folder / "clusters" / "a" / "changes.log").read_bytes():
         return None
-    return History(folder / "clusters" / "a").span().last
+    return recordings.History(folder / "clusters" / "a").span().last
 
 
 async def test_everything_survives_a_restart(tmp_path):

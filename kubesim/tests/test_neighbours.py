@@ -12,9 +12,9 @@ import orjson
 import pytest
 from aiohttp import ClientSession, WSMsgType
 
-from kubesim.process_usage import usage_of
 from kubesim.tests import hosts
 from kubesim.tests.hosts import RunningHost, cluster, gone, until
+from kubesim.watchdog import usage_of
 
 QUICK = """
 from kubesim import watchdog

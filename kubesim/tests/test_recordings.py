@@ -9,7 +9,6 @@ from kubesim import recordings
 from kubesim.changelog import ChangeLog, ChangeLogError, Saver
 from kubesim.clock import ManualClock, RealClock, StoppedClock, settle
 from kubesim.cluster import Cluster, ClusterSpec
-from kubesim.history import History
 from kubesim.pki import CertificateAuthority
 from kubesim.serve import Address, ServeError, single
 from kubesim.tests.live import session, trust_of
@@ -122,7 +121,7 @@ async def test_what_is_written_anew_stays_in_the_history(tmp_path, monkeypatch):
     for number in range(20):
         await clock.advance(1)
         file.append({b'["object","pods","default","p"]': b'"%s"' % (b"%03d" % number * 30)}, clock.now())
-    history = History(tmp_path)
+    history = recordings.History(tmp_path)
     assert len(history.files()) > 2
     for number in (0, 7, 19):
         (value,) = history.at(clock.now() - timedelta(seconds=19 - number)).values()
@@ -136,7 +135,7 @@ def test_a_moment_before_the_first_is_refused_with_the_first(tmp_path):
     with pytest.raises(
         ChangeLogError, match="the history begins at 2026-01-05T09:00:00.000000Z; name a later moment"
     ):
-        History(tmp_path).at(clock.now() - timedelta(seconds=1))
+        recordings.History(tmp_path).at(clock.now() - timedelta(seconds=1))
 
 
 async def test_the_list_names_what_changed_when(kept):

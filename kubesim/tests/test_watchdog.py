@@ -13,11 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from kubesim.process_usage import ProcessUsage, _seconds
 from kubesim.tests import hosts
 from kubesim.tests.hosts import cluster, gone, make, shown, token_of, until
 from kubesim.times import micro
-from kubesim.watchdog import PAUSES, STAYED_UP_S, TICK_S, USAGE_TICKS, RestartPauses, Watchdog
+from kubesim.watchdog import PAUSES, STAYED_UP_S, TICK_S, USAGE_TICKS, ProcessUsage, RestartPauses, Watchdog, _seconds
 
 DEFECT = """
 import sys, time
