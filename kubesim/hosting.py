@@ -18,7 +18,7 @@ from pathlib import Path
 from aiohttp import web
 
 import kubesim
-from kubesim import cluster_process, image, sharing
+from kubesim import cluster_process, clusterfile, image, sharing
 from kubesim.api.answers import tell
 from kubesim.cel.program import compiled
 from kubesim.clock import RealClock
@@ -47,6 +47,7 @@ STANDARD: Obj = {
 PLAIN: Obj = {**STANDARD, "addons": []}
 USUAL = (STANDARD, PLAIN)
 """The two usual kinds of cluster: an image is kept of one of each. Others take one of themselves."""
+WORKLOAD = Path(__file__).with_name("first_workload.yaml")
 ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
 """Parts of the names of modules that no cluster's process needs."""
 
@@ -79,12 +80,22 @@ def _note_sockets(link: Path, folder: Path) -> None:
 
 
 def _chores(authority: CertificateAuthority, images: list[Image]) -> Iterator[object]:
-    """Take images of clusters, which computes what every cluster computes first; then read all modules."""
-    for asked in USUAL:
-        yield from image.take(asked, authority, images)
-        sharing.keep()
-        yield gc.collect()
+    """Take images of clusters, which computes what every cluster computes first, and read all modules.
+
+    The cluster of a later image then runs a workload: forks need not compute either what their first one takes.
+    """
+    for asked in USUAL[:1]:
+        yield from _take(image.take(asked, authority, images))
     yield from _read_modules()
+    for asked in USUAL[1:]:
+        yield from _take(image.take(asked, authority, images, clusterfile.read(WORKLOAD)))
+
+
+def _take(steps: Iterator[object]) -> Iterator[object]:
+    """Take an image, and forget nothing of what it shares."""
+    yield from steps
+    sharing.keep()
+    yield gc.collect()
 
 
 def _read_modules() -> Iterator[object]:

@@ -24,6 +24,7 @@ from kubesim.api.meta import SUFFIX_LENGTH, generated_name
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec, Secrets
+from kubesim.clusterfile import ClusterFile
 from kubesim.errors import Obj
 from kubesim.gpu.nodes import node_name
 from kubesim.holders import server_id
@@ -32,6 +33,8 @@ from kubesim.saved import key
 
 AGE_S = 20
 """How old a cluster is when its image is taken: by then every pod of its addons is ready."""
+WORKLOAD_S = 10
+"""For so long it runs a workload afterwards: its containers start, and one of them fails."""
 ISSUER, SERVER = "https://image.invalid", "https://127.0.0.1:1"
 UID = rb"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 MOMENT = rb"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?(?:Z|\+00:00)"
@@ -101,8 +104,12 @@ class Image:
         yield from others
 
 
-def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> Iterator[None]:
+def take(
+    asked: Obj, authority: CertificateAuthority, images: list[Image], workload: ClusterFile | None = None
+) -> Iterator[None]:
     """Make a cluster as it is ``asked`` for, and add its image once it has settled.
+
+    Then the cluster runs a ``workload``: what that computes for the first time, forks of this process have computed.
 
     In steps of a tenth of a second of work at most, as a chore has to be: whoever waits for a process meanwhile gets
     a cluster that is made in the common way.
@@ -117,8 +124,13 @@ def take(asked: Obj, authority: CertificateAuthority, images: list[Image]) -> It
             runner.run(clock.advance(1.0))
         kept = cluster.changes.take().items()
         state = {name: value for name, value in kept if value and not name.startswith(EVENTS)}
+        images.append(Image(asked, clock.now(), *_taken_apart(state, spec)))
+        if workload is not None:
+            workload.create(cluster.operations)
+            for _ in range(WORKLOAD_S):
+                yield
+                runner.run(clock.advance(1.0))
         runner.run(cluster.stop())
-    images.append(Image(asked, clock.now(), *_taken_apart(state, spec)))
 
 
 def image_of(asked: Obj, authority: CertificateAuthority) -> Image:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import UTC, datetime, timedelta
 
 import orjson
 import pytest
 
+from kubesim import clusterfile, data, hosting
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
@@ -204,5 +206,27 @@ async def test_a_cluster_of_an_image_writes_down_only_that_its_nodes_live(image,
         await clock.advance(2)
         others = {("configmaps", "")}  # this cluster has another certificate authority than the image
         assert {*written} - others == {("nodes", "status"), ("leases.coordination.k8s.io", "")}
+    finally:
+        await cluster.stop()
+
+
+async def test_what_the_first_workload_computes_is_computed_with_the_image(tmp_path, monkeypatch):
+    images, workload = list[Image](), clusterfile.read(hosting.WORKLOAD)
+    own = authority(tmp_path)
+    await asyncio.to_thread(list, take({"nodes": 3, "gpus": 8, "addons": []}, own, images, workload))
+    state = born(images[0], "one", images[0].at)
+    assert "first" not in names(state, "namespaces")
+    tables: list[object] = []
+    monkeypatch.setattr(data, "parse", lambda text: tables.append(text))
+    clock = ManualClock(images[0].at)
+    cluster = await Cluster.restore(state, clock, "https://127.0.0.1:1", own)
+    try:
+        workload.create(cluster.operations)
+        await clock.advance(10)
+        found = {pod["metadata"]["name"].partition("-")[0]: pod for pod in pods(cluster)}
+        assert found["first"]["spec"]["nodeName"]
+        states = [pod["status"]["containerStatuses"][0]["state"] for pod in pods(cluster)]
+        assert sorted(next(iter(state)) for state in states) == ["running", "waiting"]
+        assert tables == []
     finally:
         await cluster.stop()
