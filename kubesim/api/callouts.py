@@ -26,7 +26,7 @@ from aiohttp import (
 )
 
 from kubesim.api.answers import NO_CACHE
-from kubesim.api.proxy import HOP_BY_HOP
+from kubesim.api.connect import HOP_BY_HOP
 from kubesim.apiservices import RESOURCE
 from kubesim.asking import Answer, Question
 from kubesim.auth.users import User

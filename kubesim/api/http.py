@@ -109,9 +109,6 @@ class ApiServer:
             case ["metrics"]:
                 text = self._metrics.text(self._backend.store, self._backend.operations.registry)
                 return web.Response(text=text, headers={**NO_CACHE, "Content-Type": nonresource.CONTENT_TYPE})
-            case ["metrics", "slis"]:
-                headers = {**NO_CACHE, "Content-Type": nonresource.CONTENT_TYPE}
-                return web.Response(text=nonresource.indicators(), headers=headers)
             case ["openapi", "v2"]:
                 accept = request.headers.get("Accept", "")
                 # the first request of a document reads many files

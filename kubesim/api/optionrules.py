@@ -31,10 +31,15 @@ def check_read(query: Mapping[str, str], initial_events: bool | None, *, watch: 
     _check("ListOptions", {**query, "sendInitialEvents": initial_events}, "WatchOptions" if watch else "ListOptions")
 
 
-def _check(name: str, options: Obj, rules: str) -> None:
+def check_log(pod: str, query: Obj) -> None:
+    """Raise 422 with everything that is wrong with the options of a request for a pod's log."""
+    _check("PodLogOptions", query, "LogOptions", pod, group="")
+
+
+def _check(name: str, options: Obj, rules: str, of: str = "", group: str = "meta.k8s.io") -> None:
     errors = errors_of("types", rules, Place(options))
     if errors:
-        raise invalid(Kind("meta.k8s.io", "v1", name, ""), "", errors)
+        raise invalid(Kind(group, "v1", name, ""), of, errors)
 
 
 @check

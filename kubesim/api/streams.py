@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,10 +20,10 @@ from kubesim.api.convert import all_served, to_served
 from kubesim.api.durations import parse_time
 from kubesim.api.listing import check_number
 from kubesim.api.negotiate import parse_bool, parse_int
-from kubesim.api.optionrules import check_read
+from kubesim.api.optionrules import check_log, check_read
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.selectors import matcher, parse_fields, parse_labels
-from kubesim.api.status import FieldError, bad_request, forbidden_field, invalid, invalid_value, not_found
+from kubesim.api.status import bad_request, not_found
 from kubesim.asking import Ask, Unanswered, answered
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
@@ -34,7 +34,6 @@ from kubesim.streaming.upgrade import is_websocket
 DEFAULT_WATCH_SECONDS = 3600.0  # upstream: 30 to 60 minutes at random
 WATCH_TYPE = "application/json"
 LOG_PROTOCOLS = ("binary.k8s.io", "base64.binary.k8s.io")
-LOG_OPTIONS = Kind("", "v1", "PodLogOptions", "pods/log")
 MAX_PENDING = 4096
 MAX_PENDING_BYTES = 16 * 1024 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
@@ -218,8 +217,7 @@ def _log_request(backend: Backend, request: web.Request, info: RequestInfo, pod:
         moment = parse_time(text)
         if moment is None:
             raise bad_request(f'sinceTime: Invalid value: "{text}": must be an RFC 3339 time')
-    if errors := _log_errors(numbers, both=bool(since is not None and text), stream=query.get("stream", "")):
-        raise invalid(LOG_OPTIONS, info.name, errors)
+    check_log(info.name, {**numbers, "sinceTime": text, "stream": query.get("stream", "")})
     return LogRequest(
         info.namespace,
         info.name,
@@ -231,22 +229,6 @@ def _log_request(backend: Backend, request: web.Request, info: RequestInfo, pod:
         limit,
         moment,
     )
-
-
-def _log_errors(numbers: Mapping[str, int | None], *, both: bool, stream: str) -> list[FieldError]:
-    """Return what is wrong with the options of a log request, in upstream's order."""
-    errors, since, tail, limit = [], numbers["sinceSeconds"], numbers["tailLines"], numbers["limitBytes"]
-    if tail is not None and tail < 0:
-        errors.append(invalid_value("tailLines", tail, "must be greater than or equal to 0"))
-    if limit is not None and limit < 1:
-        errors.append(invalid_value("limitBytes", limit, "must be greater than 0"))
-    if both:
-        errors.append(forbidden_field("", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
-    elif since is not None and since < 1:
-        errors.append(invalid_value("sinceSeconds", since, "must be greater than 0"))
-    if stream:
-        errors.append(forbidden_field("stream", "may not be specified"))
-    return errors
 
 
 def container_of(pod: Obj, name: str) -> str:

@@ -373,16 +373,6 @@ def class_parameters(ingress_class: Obj, now: datetime) -> str:
     return f"{found.get('kind', '')}{group}/{found.get('name', '')}"
 
 
-def parent(address: Obj, now: datetime) -> str:
-    """Return what an IPAddress belongs to: ``services/ns/name``."""
-    found = dig(address, "spec.parentRef")
-    if not found:
-        return NONE
-    group = f".{found['group']}" if found.get("group") else ""
-    parts = (f"{found.get('resource', '')}{group}".lower(), found.get("namespace"), found.get("name", ""))
-    return "/".join(part for part in parts if part)
-
-
 def csr_condition(csr: Obj, now: datetime) -> str:
     """Return ``Approved,Issued``."""
     types = {condition.get("type") for condition in dig(csr, "status.conditions") or ()}
