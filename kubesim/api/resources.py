@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -13,10 +14,9 @@ from kubesim.admission.validation.metadata import path_errors
 from kubesim.api import bodies, connect, managed, optionrules, streams
 from kubesim.api.answers import Encoder, as_asked, include_policy, not_found, with_warnings
 from kubesim.api.backend import Backend
-from kubesim.api.duplicates import NOTHING, Repeated
 from kubesim.api.listing import check_list_version, check_version, listed
 from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
-from kubesim.api.options import Options, PatchType
+from kubesim.api.options import Options
 from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, no_resource
 from kubesim.asking import answered
@@ -150,9 +150,20 @@ class Resources:
             given=_given(call, dry_run),
         )
 
-    async def _write(self, options: Options, write: Callable[[Options], T]) -> T:
-        """Write, asking those who have to be asked."""
-        return await answered(self._backend.operations.ask, lambda: write(options), options)
+    async def _write(self, options: Options, write: Callable[..., T]) -> T:
+        """Write with these options, asking those who have to be asked."""
+        return await answered(self._backend.operations.ask, lambda: write(options=options), options)
+
+    async def _change(
+        self, call: Call, sent: Any, write: Callable[..., Obj], *, applies: bool = False
+    ) -> web.StreamResponse:
+        """Make or change an object by what was sent, and answer with it."""
+        options = self._options(call, applies=applies)
+        if options.field_validation != "Ignore":
+            options.repeated = await bodies.repeated(call.request, sent)
+        obj = await self._write(options, write)
+        made = options.created or call.info.verb == "create"
+        return self._encoder(call).response(obj, 201 if made else 200, options.warnings)
 
     async def _get(self, call: Call) -> web.StreamResponse:
         """Answer GET of one object."""
@@ -187,19 +198,14 @@ class Resources:
 
     async def _create(self, call: Call) -> web.StreamResponse:
         """Answer POST."""
-        kind, info = call.kind, call.info
+        kind, info, operations = call.kind, call.info, self._backend.operations
         custom = kind.custom is not None and info.subresource in ("", "status")
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
         if kind.resource == "bindings":
             kind = self._backend.operations.registry.by_resource("pods")
             name = (obj.get("metadata") or {}).get("name", "")
-            bound = await self._write(
-                self._options(call),
-                lambda options: self._backend.operations.create(
-                    kind, call.namespace, obj, name=name, subresource="binding", options=options
-                ),
-            )
-            return self._encoder(call).response(bound, 201)
+            bind = partial(operations.create, kind, call.namespace, obj, name=name, subresource="binding")
+            return self._encoder(call).response(await self._write(self._options(call), bind), 201)
         if kind.virtual:
             self._plain_only(call)
             admission.decode(kind, obj, self._options(call))
@@ -213,19 +219,8 @@ class Resources:
             return self._encoder(call).response(self._token(call, obj), 201)
         if info.subresource == "eviction":
             restrict_eviction(self._backend.operations, call.user, kind, call.namespace, info.name)
-        options = self._options(call)
-        options.repeated = await self._repeated(call, obj, options)
-        created = await self._write(
-            options,
-            lambda options: self._backend.operations.create(
-                kind, call.namespace, obj, name=info.name, subresource=info.subresource, options=options
-            ),
-        )
-        return self._encoder(call).response(created, 201, options.warnings)
-
-    async def _repeated(self, call: Call, value: Any, options: Options) -> Repeated:
-        """Return what the body says twice, where somebody wants to know."""
-        return NOTHING if options.field_validation == "Ignore" else await bodies.repeated(call.request, value)
+        create = partial(operations.create, kind, call.namespace, obj, name=info.name, subresource=info.subresource)
+        return await self._change(call, obj, create)
 
     def _plain_only(self, call: Call) -> None:
         """Raise 406 for a Table of what has no metadata."""
@@ -244,46 +239,26 @@ class Resources:
         kind, info = call.kind, call.info
         custom = kind.custom is not None and info.subresource in ("", "status")
         obj = await bodies.read_object(call.request, *bodies.kind_of(kind, info.subresource), custom=custom)
-        options = self._options(call)
-        options.repeated = await self._repeated(call, obj, options)
-        new = await self._write(
-            options,
-            lambda options: self._backend.operations.update(
-                kind, call.namespace, info.name, obj, subresource=info.subresource, options=options
-            ),
-        )
-        return self._encoder(call).response(new, 201 if options.created else 200, options.warnings)
+        update, sub = self._backend.operations.update, info.subresource
+        return await self._change(call, obj, partial(update, kind, call.namespace, info.name, obj, subresource=sub))
 
     async def _patch(self, call: Call) -> web.StreamResponse:
         """Answer PATCH."""
         kind, info = call.kind, call.info
         patch_type, patch = await bodies.read_patch(call.request, custom=kind.custom is not None)
-        options = self._options(call, applies=patch_type == "apply")
-        options.repeated = await self._repeated(call, patch, options)
-        new = await self._write(
-            options,
-            lambda options: self._backend.operations.patch(
-                kind,
-                call.namespace,
-                info.name,
-                patch,
-                patch_type=cast(PatchType, patch_type),
-                subresource=info.subresource,
-                options=options,
-            ),
-        )
-        return self._encoder(call).response(new, 201 if options.created else 200, options.warnings)
+        target = kind, call.namespace, info.name, patch
+        how: Obj = {"patch_type": patch_type, "subresource": info.subresource}
+        write = partial(self._backend.operations.patch, *target, **how)
+        return await self._change(call, patch, write, applies=patch_type == "apply")
 
     async def _delete(self, call: Call) -> web.StreamResponse:
         """Answer DELETE of one object."""
         options, wanted = self._options(call), await self._delete_options(call)
         restrict_deletion(self._backend.operations, call.user, call.kind, call.namespace, call.info.name)
         options.given |= wanted
+        delete = self._backend.operations.delete
         gone = await self._write(
-            options,
-            lambda options: self._backend.operations.delete(
-                call.kind, call.namespace, call.info.name, delete_options=wanted, options=options
-            ),
+            options, partial(delete, call.kind, call.namespace, call.info.name, delete_options=wanted)
         )
         waits = wanted.get("orphanDependents") is False and gone.get("kind") == call.kind.kind
         return self._encoder(call).response(gone, 202 if waits else 200, options.warnings)
@@ -294,17 +269,9 @@ class Resources:
         self._check_selection(call)
         encoder = self._encoder(call)
         options.given |= wanted
-        gone = await self._write(
-            options,
-            lambda options: self._backend.operations.delete_collection(
-                call.kind,
-                call.namespace,
-                label_selector=call.query("labelSelector"),
-                field_selector=call.query("fieldSelector"),
-                delete_options=wanted,
-                options=options,
-            ),
-        )
+        chosen: Obj = {"label_selector": call.query("labelSelector"), "field_selector": call.query("fieldSelector")}
+        delete = partial(self._backend.operations.delete_collection, call.kind, call.namespace, **chosen)
+        gone = await self._write(options, partial(delete, delete_options=wanted))
         meta = {"resourceVersion": gone.resource_version}
         return with_warnings(encoder.list_response(gone, meta), options.warnings)
 
