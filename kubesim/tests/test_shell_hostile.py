@@ -340,7 +340,7 @@ async def test_the_event_loop_keeps_turning(script):
 
 
 NO_NUMBERS = """column -c x f;xargs -n x echo < f
-xargs -L a echo < f;xargs -P x echo < f;od -j x f;od -N -1 f
+xargs -P x echo < f;od -j x f;od -N -1 f
 du --max-depth=x .;head -n x f
 tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense;truncate -s x f
 find . -maxdepth x;find . -size x;chmod 9 f;touch -t x f;curl http://[::1;curl http://a:99999999

@@ -11,8 +11,8 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sparse import Sparse
 from kubesim.shell.tools import kit
 
-SIZES = ("bs", "cbs", "ibs", "obs", "count", "skip", "seek", "iseek", "oseek")
-OPERANDS = frozenset({*SIZES, "if", "of", "conv", "iflag", "oflag", "status"})
+SIZES = ("bs", "count", "seek")
+OPERANDS = frozenset({*SIZES, "if", "of", "conv", "oflag", "status"})
 SIZE = re.compile(r"\d+([cwbBkKMGTPE]|[kKMGTPE]i?B)?(x\d+[kKMG]?)*", re.ASCII)
 RATE = 1 << 30
 """Bytes that a node's disk takes in a second."""

@@ -39,35 +39,17 @@ def strftime(moment: datetime, form: str) -> str:
         "s": str(int(moment.timestamp())),
         "N": f"{moment.microsecond * 1000:09d}",
         "3N": f"{moment.microsecond // 1000:03d}",
-        "F": f"{moment:%Y-%m-%d}",
-        "T": f"{moment:%H:%M:%S}",
-        "R": f"{moment:%H:%M}",
+        "P": f"{moment:%p}".lower(),
         "Z": "UTC",
-        "z": "+0000",
-        "e": f"{moment.day:2d}",
-        "D": f"{moment:%m/%d/%y}",
-        "n": "\n",
-        "t": "\t",
         ":z": "+00:00",
         "-d": str(moment.day),
         "-m": str(moment.month),
         "-H": str(moment.hour),
-        "%": "%",
-        "r": f"{moment:%I:%M:%S %p}",
-        "k": f"{moment.hour:2d}",
-        "h": f"{moment:%b}",
-        "P": f"{moment:%p}".lower(),
     }
 
     def one(match: re.Match[str]) -> str:
-        known = values.get(match[1])
-        return (
-            known
-            if known is not None
-            else moment.strftime("%" + match[1])
-            if match[1] in "aAbBcdHIjmMpSuUVwWyYxXGgC"
-            else match[0]
-        )
+        plain = moment.strftime(match[0]) if match[1] in "%aAbBcCdDeFgGhHIjkmMnprRSTtuUVwWxXyYz" else match[0]
+        return values.get(match[1], plain)
 
     return re.sub(r"%(3N|:z|-[dmH]|.)", one, form)
 

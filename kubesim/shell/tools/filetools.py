@@ -14,6 +14,7 @@ from kubesim.shell.tools.kit import missing
 from kubesim.shell.tools.permissions import changed_mode
 
 DEEPEST = 64
+TIMES = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y%m%d%H%M", "%Y%m%d%H%M.%S")
 
 
 def base(path: str) -> str:
@@ -137,14 +138,7 @@ def _moment(process: Process, opts: kit.Options) -> float | None:
     word = opts.get("d") or opts.get("t")
     if not word:
         return process.machine.now()
-    for form in (
-        "%Y-%m-%d %H:%M:%S",
-        "%Y-%m-%dT%H:%M:%SZ",
-        "%Y-%m-%d %H:%M",
-        "%Y-%m-%d",
-        "%Y%m%d%H%M",
-        "%Y%m%d%H%M.%S",
-    ):
+    for form in TIMES:
         try:
             return datetime.strptime(word, form).replace(tzinfo=UTC).timestamp()
         except ValueError:

@@ -154,7 +154,7 @@ class _Find:
                 text, value = text.lower(), value.lower()
             return patterns.matches(((value, False),), text)
         if kind == "type":
-            return _letter(node) in value.split(",")
+            return ls.kind(node).replace("-", "f") in value.split(",")
         if kind == "empty":
             return not node.names() if isinstance(node, Directory) else isinstance(node, File) and not node.content()
         if kind == "executable":
@@ -191,7 +191,12 @@ class _Find:
                 f"{ls.size(node):8d} {ls.when(process, node.mtime)} {path}\n"
             )
         elif kind == "printf":
-            await process.write(self._formatted(value, path, node))
+            names = {
+                "path": path,
+                "folder": path.rpartition("/")[0] or ".",
+                "base": path.rstrip("/").rpartition("/")[2],
+            }
+            await process.write(ls.formatted("find", value, {**names, **ls.facts(process, node)}))
         elif kind == "delete":
             try:
                 process.view.remove(path, directory=isinstance(node, Directory))
@@ -206,25 +211,6 @@ class _Find:
                 return await run(process, [word.replace("{}", path) for word in command]) == 0
             self.batches[start][1].append(path)
         return True
-
-    def _formatted(self, form: str, path: str, node: Node) -> str:
-        values = {
-            "p": path,
-            "f": path.rstrip("/").rsplit("/", 1)[-1],
-            "s": str(ls.size(node)),
-            "m": f"{node.mode & 0o7777:o}",
-            "h": path.rpartition("/")[0] or ".",
-            "u": name_of(self.process.view, node.uid),
-            "%": "%",
-            "y": _letter(node),
-            "T@": f"{node.mtime:.10f}",
-        }
-        text = re.sub(r"%(T@|.)", lambda match: values.get(match[1], match[0]), form)
-        return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0")
-
-
-def _letter(node: Node) -> str:
-    return {"-": "f"}.get(ls.kind(node), ls.kind(node))
 
 
 async def find(process: Process) -> int:

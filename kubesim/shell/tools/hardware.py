@@ -198,27 +198,10 @@ async def numactl(process: Process) -> int:
 async def lscpu(process: Process) -> int:
     """Show the processors."""
     cpus, nodes = process.machine.cpus, numa(process.machine)
-    rows = {
-        "Architecture": "x86_64",
-        "  CPU op-mode(s)": "32-bit, 64-bit",
-        "  Address sizes": "46 bits physical, 48 bits virtual",
-        "  Byte Order": "Little Endian",
-        "CPU(s)": str(cpus),
-        "  On-line CPU(s) list": f"0-{cpus - 1}" if cpus > 1 else "0",
-        "Vendor ID": "GenuineIntel",
-        "  Model name": "Intel(R) Xeon(R) Platinum 8481C CPU @ 2.70GHz",
-        "    CPU family": "6",
-        "    Model": "143",
-        "    Thread(s) per core": "2" if cpus > 1 else "1",
-        "    Core(s) per socket": str(max(cpus // 2 // len(nodes), 1)),
-        "    Socket(s)": str(len(nodes)),
-        "    Stepping": "8",
-        "NUMA": "",
-        "  NUMA node(s)": str(len(nodes)),
-        **{f"  NUMA node{at} CPU(s)": each for at, each in enumerate(nodes)},
-    }
-    for name, value in rows.items():
-        await process.write(f"{name + ':':<33}{value}".rstrip() + "\n")
+    values = {"cpus": cpus, "online": f"0-{cpus - 1}" if cpus > 1 else "0", "threads": 2 if cpus > 1 else 1}
+    await process.write(kit.told("lscpu", cores=max(cpus // 2 // len(nodes), 1), sockets=len(nodes), **values))
+    for at, each in enumerate(nodes):
+        await process.write(f"{f'  NUMA node{at} CPU(s):':<33}{each}\n")
     return 0
 
 

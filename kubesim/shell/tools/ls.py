@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from kubesim.shell.errors import FileError
@@ -242,12 +243,16 @@ async def stat(process: Process) -> int:
         except FileError as error:
             status = await process.fail(f"cannot statx '{name}': {error.text}")
             continue
-        if "c" in opts or "printf" in opts:
-            form = opts.get("c") or opts.get("printf")
-            shown = _formatted(process, form, name, node)
-            await process.write(shown + ("\n" if "c" in opts else ""))
+        quoted, shown = f"'{name}'", name
+        if isinstance(node, Link):
+            quoted, shown = f"{quoted} -> '{node.target}'", f"{name} -> {node.target}"
+        known = {"name": name, "quoted": quoted, "shown": shown, **facts(process, node)}
+        form = opts.get("c") or opts.get("printf")
+        if form:
+            text = formatted("stat", form, known) + "\n" * ("c" in opts)
         else:
-            await process.write(_stat_text(process, name, node))
+            text = kit.told("stat", **known)
+        await process.write(text)
     return status
 
 
@@ -257,63 +262,30 @@ def _kind_name(node: Node) -> str:
     return {"d": "directory", "l": "symbolic link", "c": "character special file"}[kind(node)]
 
 
-def _formatted(process: Process, form: str, name: str, node: Node) -> str:
-    shown = f"'{name}' -> '{node.target}'" if isinstance(node, Link) else f"'{name}'"
-    at = when(process, node.mtime, full=True)
-    values = {
-        "n": name,
-        "N": shown,
-        "s": str(size(node)),
-        "a": f"{node.mode & 0o7777:o}",
-        "A": mode(node),
-        "u": str(node.uid),
-        "g": str(node.gid),
-        "U": name_of(process.view, node.uid),
-        "F": _kind_name(node),
-        "G": name_of(process.view, node.gid, "/etc/group"),
-        "i": str(node.number),
-        "h": str(node.links + _below(node)),
-        "y": at,
-        "x": at,
-        "z": at,
-        "w": "-",
-        "Y": str(int(node.mtime)),
-        "X": str(int(node.mtime)),
-        "Z": str(int(node.mtime)),
-        "b": str(blocks(node) * 2),
-        "B": "512",
-        "f": f"{_type_bits(node) | node.mode:x}",
-        "%": "%",
-    }
-    out, at_ = [], 0
-    form = form.replace("\\n", "\n").replace("\\t", "\t")
-    while at_ < len(form):
-        if form[at_] == "%" and at_ + 1 < len(form):
-            out.append(values.get(form[at_ + 1], "?"))
-            at_ += 2
-        else:
-            out.append(form[at_])
-            at_ += 1
-    return "".join(out)
+def facts(process: Process, node: Node) -> dict[str, object]:
+    """Return what formats of stat and find tell of an entry."""
+    return {
+        "node": node, "size": size(node), "kind": _kind_name(node), "letter": kind(node).replace("-", "f"),
+        "bits": node.mode & 0o7777, "raw": _type_bits(node) | node.mode, "mode": mode(node),
+        "owner": name_of(process.view, node.uid), "group": name_of(process.view, node.gid, "/etc/group"),
+        "links": node.links + _below(node), "blocks": blocks(node) * 2, "at": when(process, node.mtime, full=True),
+        "seconds": int(node.mtime),
+    }  # fmt: skip
+
+
+def formatted(program: str, form: str, known: dict[str, object]) -> str:
+    """Fill in a format, whose directives the options' table has."""
+    forms: dict[str, str] = kit.table()[program]["formats"]
+
+    def one(found: re.Match[str]) -> str:
+        return forms[found[1]].format(**known) if found[1] in forms else forms.get("other", found[0])
+
+    text = re.sub(r"%(T@|.)", one, form)
+    return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0")
 
 
 def _type_bits(node: Node) -> int:
     return {"d": 0o040000, "l": 0o120000, "c": 0o020000}.get(kind(node), 0o100000)
-
-
-def _stat_text(process: Process, name: str, node: Node) -> str:
-    shown = f"{name} -> {node.target}" if isinstance(node, Link) else name
-    owner, group = name_of(process.view, node.uid), name_of(process.view, node.gid, "/etc/group")
-    at = when(process, node.mtime, full=True)
-    links = node.links + _below(node)
-    values = {
-        "size": size(node),
-        "kind": _kind_name(node),
-        "blocks": blocks(node) * 2,
-        "mode": mode(node),
-        "bits": node.mode & 0o7777,
-    }
-    return kit.told("stat", shown=shown, node=node, links=links, at=at, owner=owner, group=group, **values)
 
 
 TOOLS: dict[str, Tool] = {"ls": ls, "stat": stat}

@@ -34,22 +34,8 @@ def _server(process: Process) -> str:
     return found.config.servers[0] if found is not None else "127.0.0.1"
 
 
-DATABASES = (
-    "ahosts",
-    "ahostsv4",
-    "ahostsv6",
-    "group",
-    "hosts",
-    "networks",
-    "passwd",
-    "protocols",
-    "services",
-    "shadow",
-)
-SETTINGS = frozenset({
-    "type", "querytype", "query", "q", "t", "class", "cl", "debug", "nodebug", "timeout", "retry", "port", "vc",
-    "norecurse", "recurse", "nosearch", "search", "domain", "ndots", "fail", "nofail", "d2", "all", "version",
-})  # fmt: skip
+DATABASES = ("ahosts", "ahostsv4", "group", "hosts", "passwd")
+SETTINGS = frozenset({"type", "querytype", "query", "q", "t", "debug", "timeout", "retry"})
 """Databases of getent, and settings of nslookup."""
 
 

@@ -277,13 +277,6 @@ async def _inspect(process: Process, opts: kit.Options, found: Found) -> int:
         ],
         "Env": config["config"]["Env"],
     }
-    form = opts.get("f")
-    if form:
-        text = form
-        for key, value in whole.items():
-            text = text.replace("{{." + key + "}}", str(value)).replace("{{ ." + key + " }}", str(value))
-        await process.write(text + "\n")
-        return 0
     await process.write(json.dumps(whole, indent=4) + "\n")
     return 0
 

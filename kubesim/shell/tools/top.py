@@ -12,14 +12,14 @@ from kubesim.shell.tools.processes import BUSY
 from kubesim.shell.tools.runners import seconds
 from kubesim.shell.tools.system import up_for
 from kubesim.shell.tools.users import name_of
-from kubesim.shell.vitals import BUFFERS, SHARED
+from kubesim.shell.vitals import BUFFERS
 
 
 async def top(process: Process) -> int:
     """Show the processes until ``q``, Ctrl-C or the number of rounds that was asked for."""
     opts = await kit.options(process)
     terminal = None if "b" in opts else process.tty(1)
-    if "b" not in opts and terminal is None and not process.busybox:
+    if "b" not in opts and terminal is None:
         return await process.fail("failed tty get")
     every = max(seconds(opts.get("d", "3")) or 3.0, 0.1)
     left = int(opts.get("n")) if opts.get("n").isdecimal() else 1 << 30
@@ -60,20 +60,6 @@ def _lines(process: Process) -> list[str]:
     now, vitals = machine.clock.now(), machine.vitals()
     total, loads = vitals.memory / 1048576, [f"{load:.2f}" for load in vitals.loads]
     used, cached, idle = (value / 1048576 for value in (vitals.used, vitals.cached + BUFFERS, vitals.free))
-    if process.busybox:
-        head = [
-            f"Mem: {int((total - idle) * 1024)}K used, {int(idle * 1024)}K free, {SHARED >> 10}K shrd, "
-            f"{BUFFERS >> 10}K buff, {vitals.cached >> 10}K cached\n",
-            "CPU:   0% usr   0% sys   0% nic 100% idle   0% io   0% irq   0% sirq\n",
-            f"Load average: {' '.join(loads)} 1/{len(every) + 150} {process.pid}\n",
-            "  PID  PPID USER     STAT   VSZ %VSZ CPU %CPU COMMAND\n",
-        ]
-        rows = [
-            f"{each.pid:5d} {each.parent:5d} {name_of(process.view, each.view.uid):<8} {_state(process, each):<4} "
-            f" 4396   0%   0   0% {' '.join(each.argv)[:120]}\n"
-            for each in every
-        ]
-        return head + rows
     busy = min(sum(each.use().cores for each in every) / machine.cpus * 100, 98.0)
     running = sum(_state(process, each) == "R" for each in every)
     head = [

@@ -43,7 +43,7 @@ async def systemctl(process: Process) -> int:
         return int(failed)
     if verb == "status" and not names:
         return await _whole(process, side)
-    if not names and verb in {**ASKING, **CHANGING}:
+    if not names and verb in {*ASKING, *JUDGING, *CHANGING}:
         await process.error("Too few arguments.\n")
         return 1
     status = 0
@@ -84,12 +84,12 @@ def _name(word: str) -> str:
 async def _one(call: _Call, verb: str, name: str) -> int:
     if name not in call.side.units:
         return await _unknown(call, verb, name)
-    if verb in ASKING:
+    if verb in ASKING or verb in JUDGING:
         return await _ask(call, verb, name)
     if verb not in CHANGING:
         await call.process.error(f"Unknown command verb {verb}.\n")
         return 1
-    why = CHANGING[verb](call, name)
+    why = _enroll(call, verb, name) if verb in QUIET else _run(call, verb, name)
     await call.process.error(why)
     return int(bool(why)) if verb not in QUIET else 0
 
@@ -98,8 +98,9 @@ async def _one(call: _Call, verb: str, name: str) -> int:
 
 
 async def _ask(call: _Call, verb: str, name: str) -> int:
-    text, status = ASKING[verb](call, name)
-    quiet = call.given("-q", "--quiet") and verb.startswith("is-")
+    judged = verb.startswith("is-")
+    text, status = _judge(call, verb, name) if judged else ASKING[verb](call, name)
+    quiet = judged and call.given("-q", "--quiet")
     if verb == "status" and call.value("-n", "--lines") != "0":
         wanted = call.value("-n", "--lines")
         most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else SHOWN_LINES
@@ -109,19 +110,12 @@ async def _ask(call: _Call, verb: str, name: str) -> int:
     return status
 
 
-def _is_active(call: _Call, name: str) -> tuple[str, int]:
-    active = call.side.services.of(name).active
-    return f"{active}\n", 0 if active == "active" else 3
-
-
-def _is_failed(call: _Call, name: str) -> tuple[str, int]:
-    active = call.side.services.of(name).active
-    return f"{active}\n", int(active != "failed")
-
-
-def _is_enabled(call: _Call, name: str) -> tuple[str, int]:
-    how = call.side.services.of(name).enabled
-    return f"{how}\n", int(how != "enabled")
+def _judge(call: _Call, verb: str, name: str) -> tuple[str, int]:
+    """Answer is-active, is-failed and is-enabled."""
+    service = call.side.services.of(name)
+    said = service.enabled if verb == "is-enabled" else service.active
+    wrong = 3 if verb == "is-active" else 1
+    return f"{said}\n", 0 if said == verb.removeprefix("is-") else wrong
 
 
 def _cat(call: _Call, name: str) -> tuple[str, int]:
@@ -195,104 +189,64 @@ def _state(service: Service) -> str:
 Answer = Callable[[_Call, str], tuple[str, int]]
 ASKING: dict[str, Answer] = {
     "status": _status,
-    "is-active": _is_active,
-    "is-failed": _is_failed,
-    "is-enabled": _is_enabled,
     "cat": _cat,
     "show": _show,
 }
 """Verb -> what it answers, and its exit status."""
+JUDGING = ("is-active", "is-failed", "is-enabled")
 
 
 # What is changed.
 
 
-def _start(call: _Call, name: str) -> str:
-    if call.side.services.of(name).enabled == "masked":
-        return f"Failed to start {name}.service: Unit {name}.service is masked.\n"
-    return "" if call.side.services.start(name) else kit.told("units_not_started", name=name)
-
-
-def _stop(call: _Call, name: str) -> str:
-    call.side.services.stop(name)
-    return ""
-
-
-def _restart(call: _Call, name: str) -> str:
-    if call.side.services.of(name).enabled != "masked":
-        call.side.services.stop(name)
-    return _start(call, name)
-
-
-def _restart_running(call: _Call, name: str) -> str:
-    return _restart(call, name) if call.side.services.runs(name) else ""
-
-
-def _reload(call: _Call, name: str) -> str:
-    return kit.told("units_not_reloaded", name=name)
-
-
-def _kill(call: _Call, name: str) -> str:
-    if not call.side.services.runs(name):
-        return f"Failed to kill unit {name}.service: No main process to kill\n" if call.given("--kill-who") else ""
-    call.side.services.strike(name, (call.value("-s", "--signal") or "TERM").removeprefix("SIG"))
-    return ""
-
-
-def _enable(call: _Call, name: str) -> str:
-    was, unit = call.side.services.of(name).enabled, call.side.units[name]
-    if was == "masked":
-        return f"Failed to enable unit: Unit file {unit.path} is masked.\n"
-    call.side.services.enable(name, "enabled")
-    said = "" if was == "enabled" else f"Created symlink {WANTS}/{name}.service → {unit.path}.\n"
-    return said + (_start(call, name) if call.given("--now") else "")
-
-
-def _disable(call: _Call, name: str) -> str:
-    was = call.side.services.of(name).enabled
-    call.side.services.enable(name, "disabled")
-    if call.given("--now"):
-        call.side.services.stop(name)
-    return f"Removed {WANTS}/{name}.service.\n" if was == "enabled" else ""
-
-
-def _mask(call: _Call, name: str) -> str:
-    was = call.side.services.of(name).enabled
-    call.side.services.enable(name, "masked")
-    if call.given("--now"):
-        call.side.services.stop(name)
-    return "" if was == "masked" else f"Created symlink /etc/systemd/system/{name}.service → /dev/null.\n"
-
-
-def _unmask(call: _Call, name: str) -> str:
-    if call.side.services.of(name).enabled != "masked":
-        return ""
-    call.side.services.enable(name, "enabled")
-    return f"Removed /etc/systemd/system/{name}.service.\n"
-
-
-def _forgive(call: _Call, name: str) -> str:
-    call.side.services.forgive(name)
-    return ""
-
-
-CHANGING: dict[str, Callable[[_Call, str], str]] = {
-    "start": _start,
-    "stop": _stop,
-    "restart": _restart,
-    "try-restart": _restart_running,
-    "reload": _reload,
-    "reload-or-restart": _restart,
-    "kill": _kill,
-    "enable": _enable,
-    "disable": _disable,
-    "mask": _mask,
-    "unmask": _unmask,
-    "reset-failed": _forgive,
-}
-"""Verb -> what does it; it returns what is said on standard error."""
-QUIET = frozenset({"enable", "disable", "mask", "unmask"})
+RUNNING = ("start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "kill", "reset-failed")
+QUIET = ("enable", "disable", "mask", "unmask")
 """Verbs that say what they have done."""
+CHANGING = (*RUNNING, *QUIET)
+
+
+def _run(call: _Call, verb: str, name: str) -> str:
+    """Start, stop or signal a service; return what is said on standard error."""
+    services = call.side.services
+    runs, masked = services.runs(name), services.of(name).enabled == "masked"
+    if verb == "reload":
+        return kit.told("units_not_reloaded", name=name)
+    if verb == "reset-failed":
+        services.forgive(name)
+    elif verb == "kill" and not runs:
+        return f"Failed to kill unit {name}.service: No main process to kill\n" if call.given("--kill-who") else ""
+    elif verb == "kill":
+        services.strike(name, (call.value("-s", "--signal") or "TERM").removeprefix("SIG"))
+    elif verb == "stop":
+        services.stop(name)
+    elif verb != "try-restart" or runs:
+        if masked:
+            return f"Failed to start {name}.service: Unit {name}.service is masked.\n"
+        if verb != "start":
+            services.stop(name)
+        return "" if services.start(name) else kit.told("units_not_started", name=name)
+    return ""
+
+
+def _enroll(call: _Call, verb: str, name: str) -> str:
+    """Say whether a service starts with the machine, or may at all; return what is said on standard error."""
+    services, unit = call.side.services, call.side.units[name]
+    was, link = services.of(name).enabled, f"/etc/systemd/system/{name}.service"
+    if verb == "enable" and was == "masked":
+        return f"Failed to enable unit: Unit file {unit.path} is masked.\n"
+    if verb == "unmask" and was != "masked":
+        return ""
+    services.enable(name, {"disable": "disabled", "mask": "masked"}.get(verb, "enabled"))
+    if call.given("--now") and verb in ("disable", "mask"):
+        services.stop(name)
+    if verb == "enable":
+        said = "" if was == "enabled" else f"Created symlink {WANTS}/{name}.service → {unit.path}.\n"
+        return said + (_run(call, "start", name) if call.given("--now") else "")
+    if verb == "disable":
+        return f"Removed {WANTS}/{name}.service.\n" if was == "enabled" else ""
+    if verb == "unmask":
+        return f"Removed {link}.\n"
+    return "" if was == "masked" else f"Created symlink {link} → /dev/null.\n"
 
 
 async def _unknown(call: _Call, verb: str, name: str) -> int:

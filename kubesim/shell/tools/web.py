@@ -169,24 +169,16 @@ async def _tell(process: Process, method: str, url: str, headers: dict[str, str]
 async def _curl_failed(process: Process, url: str, error: NetworkError, opts: kit.Options, limit: float) -> int:
     host, port = _port(url)
     doing = "Resolving" if error.why == "name" else "Connection"
-    texts = {
-        "nxdomain": f"Could not resolve host: {host}",
-        "again": f"Could not resolve host: {host}",
-        "refused": f"Failed to connect to {host} port {port} after 0 ms: Couldn't connect to server",
-        "unreachable": f"Failed to connect to {host} port {port} after 3 ms: Couldn't connect to server",
-        "timeout": f"{doing} timed out after {int(limit * 1000)} milliseconds"
-        if "m" in opts
-        else f"Failed to connect to {host} port {port} after {int(limit * 1000)} ms: Couldn't connect to server",
-        "reset": "Recv failure: Connection reset by peer",
-    }
+    sort = "limit" if error.kind == "timeout" and "m" in opts else error.kind
+    text = kit.told(f"curl_{sort}", host=host, port=port, ms=int(limit * 1000), doing=doing)
     code = CURL_CODES.get(error.kind, 7)
     if "v" in opts:
         place = _given(opts, url) or host
         tried = f"*   Trying {place}:{port}...\n" if error.kind in ("refused", "unreachable", "timeout") else ""
         tried += f"* connect to {place} port {port} failed: Connection refused\n" if error.kind == "refused" else ""
-        await process.error(f"{tried}* {texts.get(error.kind, error.kind)}\n* Closing connection 0\n")
+        await process.error(f"{tried}* {text}\n* Closing connection 0\n")
     if "s" not in opts or "S" in opts:
-        await process.error(f"curl: ({code}) {texts.get(error.kind, error.kind)}\n")
+        await process.error(f"curl: ({code}) {text}\n")
     if "w" in opts:
         await process.write(_written(opts.get("w"), url, 0, b""))
     return code
@@ -294,26 +286,12 @@ async def _plain(process: Process, text: str, status: int) -> int:
 
 
 async def _wget_failed(process: Process, host: str, port: int, error: NetworkError, limited: bool) -> int:
-    if process.busybox:
-        texts = {
-            "nxdomain": f"bad address '{host}'",
-            "again": f"bad address '{host}'",
-            "timeout": "download timed out"
-            if limited
-            else f"can't connect to remote host ({host}): Connection timed out",
-            "refused": f"can't connect to remote host ({host}): Connection refused",
-        }
-        return await process.fail(texts.get(error.kind, f"can't connect to remote host ({host}): No route to host"))
-    texts = {
-        "nxdomain": f"unable to resolve host address '{host}'",
-        "timeout": "Connection timed out.",
-        "refused": "Connection refused.",
-    }
-    if error.kind in ("nxdomain", "again"):
-        return await process.fail(texts["nxdomain"], 4)
-    return await _plain(
-        process, f"Connecting to {host}:{port}... failed: {texts.get(error.kind, 'No route to host.')}", 4
-    )
+    unknown = error.kind in ("nxdomain", "again")
+    sort = "unknown" if unknown else "limit" if limited and error.kind == "timeout" else error.kind
+    if process.busybox or unknown:
+        text = kit.told(f"wget_{'busybox_' * process.busybox}{sort}", host=host)
+        return await process.fail(text, 1 if process.busybox else 4)
+    return await _plain(process, kit.told(f"wget_{sort}", host=host, port=port), 4)
 
 
 TOOLS: dict[str, Tool] = {"curl": curl, "wget": wget}

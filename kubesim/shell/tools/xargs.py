@@ -33,13 +33,9 @@ async def run(process: Process, argv: list[str], stdin: bytes | None = None) -> 
 async def xargs(process: Process) -> int:
     """Run programs with words of standard input as arguments."""
     opts = await kit.options(process)
-    try:
-        source = process.open(opts.get("a")) if "a" in opts else process.fds[0]
-    except FileError as error:
-        return await process.fail(f"Cannot open input file '{opts.get('a')}': {error.text}")
-    text = kit.text(await kit.everything(process, source))
-    replace = opts.get("I") or ("{}" if "i" in opts else "")
-    words = await _xargs_words(process, text, opts, lines=bool(replace) or "L" in opts)
+    text = kit.text(await kit.everything(process, process.fds[0]))
+    replace = opts.get("I")
+    words = await _xargs_words(process, text, opts, lines=bool(replace))
     command = opts.args or ["echo"]
     status = 0
     for group in _groups(words, opts, replace):
@@ -57,7 +53,7 @@ async def xargs(process: Process) -> int:
 
 
 def _groups(words: list[str], opts: kit.Options, replace: str) -> list[list[str]]:
-    size = 1 if replace else int(opts.get("n") or opts.get("L") or MOST_ARGUMENTS)
+    size = 1 if replace else int(opts.get("n") or MOST_ARGUMENTS)
     if not words:
         return [] if "r" in opts or replace else [[]]
     size = max(size, 1)
@@ -72,7 +68,7 @@ async def _xargs_words(process: Process, text: str, opts: kit.Options, *, lines:
         return text.removesuffix(delimiter).split(delimiter) if text else []
     if lines:
         found = [line.strip() for line in text.splitlines() if line.strip()]
-        return [re.sub(r"(['\"])(.*?)\1", r"\2", line) for line in found] if "L" not in opts else found
+        return [re.sub(r"(['\"])(.*?)\1", r"\2", line) for line in found]
     words, at = [], 0
     pattern = re.compile(r"""(?:[^\s"'\\]|\\[\s\S]|"[^"\n]*"|'[^'\n]*')+""")
     while match := pattern.search(text, at):
