@@ -26,7 +26,7 @@ PRINTED = {
     "torch.utils.data.DataLoader([1], nonsense=1)": (
         "TypeError: DataLoader.__init__() got an unexpected keyword argument 'nonsense'"
     ),
-    "torch.ones(2, nonsense=1)": "TypeError: full() got an unexpected keyword argument 'nonsense'",
+    "torch.ones(2, nonsense=1)": "TypeError: ones() got an unexpected keyword argument 'nonsense'",
     "torch.tensor([[1.0, 2000.0]])": "tensor([[1.0000e+00, 2.0000e+03]])",
     "torch.arange(6).reshape(2, 3).t()": "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])",
     "nn.CrossEntropyLoss()(torch.tensor([[1.0, 2, 3], [1, 2, 3]]), torch.tensor([2, 0]))": "tensor(1.4076)",

@@ -4,96 +4,33 @@ A large result has a mean and a deviation, from which its sums, its comparisons 
 batch of images costs nothing, and the sum of a million ones is still exact.
 """
 
-import builtins
 import functools
-import json
 import math
 import operator
 import os
 import random
-from array import array
-from itertools import accumulate, repeat
+from itertools import repeat
 
+from _elements import (
+    RANKS,
+    SIZES,
+    Mismatch,
+    broadcast,
+    chosen_places,
+    chunks,
+    error,
+    is_float,
+    nested,
+    places,
+    stored,
+    strides_of,  # fmt: skip
+)
 from _functions import ARITHMETIC, BINARY, COMPARISONS, OWN, REDUCTIONS, SAME, TRUTHS, UNARY, WHOLE, estimate, moments
 
 MAX_COMPUTED, MAX_DRAWN, MAX_PRODUCTS = 1 << 16, 1 << 21, 1 << 18
 """Elements of a result that are computed one by one, that are listed, and multiplications of a matrix product."""
-EXCEPTIONS = {**vars(builtins)}
-with open(f"{os.path.dirname(__file__)}/words.json", encoding="utf-8") as file:
-    WORDS = json.load(file)
-CODES = {"bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float16": "f",
-         "bfloat16": "f", "float32": "f", "float64": "d"}  # fmt: skip
-SIZES = {name: 2 if name.endswith("float16") else array(code).itemsize for name, code in CODES.items()}
-RANKS = {name: rank for rank, name in enumerate(CODES)}
-ALIASES = {float: "float64", int: "int64", bool: "bool", "float": "float64", "int": "int64", "double": "float64",
-           "f2": "float16", "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "u1": "uint8"}  # fmt: skip
-
-
-def is_float(dtype):
-    return "float" in dtype
-
-
-def dtype_name(kind):
-    """Return the name of a type of elements however a program names it; None for none."""
-    name = getattr(kind, "_name", kind)
-    name = ALIASES.get(name.lstrip("<") if isinstance(name, str) else name, name)
-    if name is not None and (not isinstance(name, str) or name not in CODES):
-        raise TypeError(
-            f"data type {kind!r} not understood"
-            if isinstance(kind, str)
-            else f"Cannot interpret '{kind}' as a data type"
-        )
-    return name
-
-
-def error(name, /, **values):
-    """Return an exception in the words of a library."""
-    kind, text = WORDS[name]
-    return EXCEPTIONS[kind](text.format_map(values))
-
-
-def accepting(names):
-    """Let a function take options of the real one that change nothing here; others raise TypeError."""
-    known = set(names.split())
-
-    def decorate(function):
-        @functools.wraps(function)
-        def call(*args, **options):
-            return function(*args, **{key: value for key, value in options.items() if key not in known})
-
-        return call
-
-    return decorate
-
-
-def bind(name, signature, args, options):
-    """Return the options of a class by the signature that they have. Raises TypeError."""
-    try:
-        bound = signature.bind(*args, **options)
-    except TypeError as problem:
-        raise TypeError(f"{name}.__init__() {problem}") from None
-    bound.apply_defaults()
-    return bound.arguments
-
-
-def stored(values, dtype):
-    """Return elements as an array of the type has them: rounded, or wrapped."""
-    if dtype == "bool":
-        return array("B", map(bool, values))
-    if is_float(dtype):
-        return array(CODES[dtype], values)
-    values = [int(value) for value in values]
-    try:
-        return array(CODES[dtype], values)
-    except OverflowError:
-        bits, low = SIZES[dtype] * 8, 0 if dtype[0] == "u" else 1 << SIZES[dtype] * 8 - 1
-        return array(CODES[dtype], [(value + low) % (1 << bits) - low for value in values])
-
-
-class Mismatch(ValueError):
-    """Two shapes do not go together, at a dimension or an array of this number."""
-
-    left, right, at = (property(lambda self, at=at: self.args[at]) for at in range(3))
+keys = random.Random(0)
+"""Where the numbers of estimated arrays come from."""
 
 
 class Buffer:
@@ -103,7 +40,7 @@ class Buffer:
 
     def __init__(self, size, data=None, mean=0.0, std=0.0):
         self.size, self.data, self.mean, self.std = size, data, mean, std
-        self.claim, self.hit, self.key = None, None, random.getrandbits(32) if std else 0
+        self.claim, self.hit, self.key = None, None, keys.getrandbits(32) if std else 0
 
     def at(self, place):
         if self.data is not None:
@@ -122,7 +59,6 @@ class Array:
     __float__, __int__ = lambda self: float(self.item()), lambda self: int(self.item())
     __index__, __pos__ = lambda self: operator.index(self.item()), lambda self: self
     __format__ = lambda self, spec: object.__format__(self, spec) if self._shape else format(self.item(), spec)
-    __contains__ = lambda self, value: any(value == each for each in self._flat())
     _count = lambda self: math.prod(self._shape)
     _places = lambda self: places([self._offset], self._shape, self._strides)
     _spread = lambda self, shape: self._flat() if shape == self._shape else self._expand(shape)._flat()
@@ -260,7 +196,7 @@ class Array:
             mean, std = value._statistics() if isinstance(value, Array) else (float(value), 0.0)
             part, own = math.prod(shape) / max(buffer.size, 1), self._statistics()
             buffer.data, buffer.mean = None, own[0] * (1 - part) + mean * part
-            buffer.std, buffer.key = own[1] * (1 - part) + std * part, buffer.key or random.getrandbits(32)
+            buffer.std, buffer.key = own[1] * (1 - part) + std * part, buffer.key or keys.getrandbits(32)
             return
         self._make((buffer.size,), self._dtype, buffer)._flat()
         at = places([offset], shape, strides) if chosen is None else list(map(self._places().__getitem__, chosen()))
@@ -409,39 +345,6 @@ def sizes(shape):
     return (operator.index(shape),) if isinstance(shape, Array) else tuple(map(operator.index, shape))
 
 
-def strides_of(shape):
-    return tuple(accumulate(shape[:0:-1], operator.mul, initial=1))[::-1] if shape else ()
-
-
-def places(at, shape, strides):
-    """Return where the elements of a view lie, from each of some places on."""
-    for size, stride in zip(shape, strides, strict=True):
-        steps = range(0, stride * size, stride) if stride else (0,) * size
-        at = [base + step for base in at for step in steps]
-    return at
-
-
-def broadcast(left, right):
-    if left == right:
-        return left
-    length = max(len(left), len(right))
-    left, right = (1,) * (length - len(left)) + left, (1,) * (length - len(right)) + right
-    for at, (mine, other) in enumerate(zip(left, right, strict=True)):
-        if mine != other and 1 not in (mine, other):
-            raise Mismatch(mine, other, at)
-    return tuple(mine if other == 1 else other for mine, other in zip(left, right, strict=True))
-
-
-def promote(left, right, wide=True):
-    """Return the type of a result; ``wide``: as numpy has it, where 32 bits of an integer need 64 of a float."""
-    high, low = (left, right) if RANKS[left] >= RANKS[right] else (right, left)
-    if {high, low} == {"bfloat16", "float16"}:
-        return "float32"
-    if wide and high in ("float16", "float32") and SIZES[low] > 2 and not is_float(low):
-        return "float64"
-    return "int16" if {high, low} == {"int8", "uint8"} else high
-
-
 def axes_of(x, dim):
     """Return dimensions of an array as numbers from 0."""
     dims, count = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim, max(x.ndim, 1)
@@ -509,12 +412,6 @@ def _without_masks(part):
     return chosen_places(*flattened(part))
 
 
-def chosen_places(shape, values):
-    """Return the numbers of the elements that are true, along each dimension."""
-    found = [at for at, value in enumerate(values) if value]
-    return [[at // step % size for at in found] for size, step in zip(shape, strides_of(shape), strict=True)]
-
-
 def scattered(g, x, key):
     """Return the gradient of an index: zeros, but where it was."""
     at = PLAIN._new(x._shape, "int64", range(x._count()))[key]._flat()
@@ -564,18 +461,6 @@ def groups(x, axes):
     return chunks(turned._flat(), math.prod(x._shape[at] for at in axes))
 
 
-def chunks(values, size):
-    """Return pieces of so many elements."""
-    return [values[at : at + size] for at in range(0, len(values), size)] if size else []
-
-
-def nested(shape, values):
-    if len(shape) < 2:
-        return list(values) if shape else values[0]
-    parts = chunks(values, math.prod(shape[1:])) or [[]] * shape[0]
-    return [nested(shape[1:], part) for part in parts]
-
-
 def flattened(data):
     """Return the shape and the elements of nested lists. Raises Mismatch where they are uneven."""
     if isinstance(data, Array):
@@ -589,23 +474,15 @@ def flattened(data):
     return (len(parts), *(parts[0][0] if parts else ())), [value for _, values in parts for value in values]
 
 
-def dtype_of(values, default):
-    """Return the type of an array that is made of Python's values; None where that is none of numbers."""
-    kinds = {type(value) for value in values}
-    if not all(issubclass(kind, (int, float)) for kind in kinds):
-        return None
-    if not kinds or any(issubclass(kind, float) for kind in kinds):
-        return default
-    return "bool" if kinds == {bool} else "int64"
-
-
 class Source:
     """Where random numbers come from: without a seed, others in each program."""
 
     source = None
 
     def seed(self, number=None):
-        self.source = random.Random(int.from_bytes(os.urandom(8), "little") if number is None else number)
+        number = int.from_bytes(os.urandom(8), "little") if number is None else number
+        self.source = random.Random(number)
+        keys.seed(number)
 
     def draw(self, base, shape, dtype, kind, a, b):
         """Draw numbers between a and b, with mean a and deviation b ("normal"), or whole ones below b."""

@@ -2,7 +2,7 @@
 
 import math
 
-from _arrays import SIZES, is_float, stored
+from _elements import SIZES, is_float, stored
 
 EDGE, MAX_PRINTED, PRECISION = 3, 1000, 8
 

@@ -13,7 +13,7 @@ import _device
 import numpy as np
 import tensorflow as tf
 import torch
-from _arrays import accepting, bind, error
+from _elements import accepting, bind, error
 from machine import start
 from torch import nn
 from torch.nn import functional as F
@@ -25,7 +25,6 @@ ACTIVATIONS = {None: tf.identity, "linear": tf.identity, **vars(tf.nn)}
 IGNORED = {"kernel_initializer", "bias_initializer", "kernel_regularizer", "dtype"}
 """Options of layers that change nothing here."""
 counts = {}
-_pair = lambda value: (value, value) if isinstance(value, int) else tuple(value)
 
 
 class Layer:
@@ -65,31 +64,10 @@ def _dense(layer, x, training):
     return layer.activation(layer.inner(x))
 
 
-def _convolved(layer, shape):
-    inside = (1, 1) if layer.padding == "same" else _pair(layer.kernel_size)
-    sides = zip(shape[1:3], inside, _pair(layer.strides), strict=True)
-    return (shape[0], *(-(-(side - size + 1) // step) for side, size, step in sides), layer.filters)
-
-
-def _convolve(layer, x, training):
-    shape = layer.output_shape(x._shape)
-    flops = 2.0 * math.prod(shape) * layer.inner.weight[0].numel()
-    return layer.activation(F.estimate("Convolution", (x, *layer.parameters()), shape, flops))
-
-
-def _pool(layer, x, training):
-    mean, std = x._statistics()
-    return F.estimate("MaxPool", (x,), layer.output_shape(x._shape), 0, mean + std / 2, std)
-
-
 _same = lambda layer, shape: shape
 LAYERS = {
     "Dense": (lambda units, activation=None: None, lambda layer, shape: nn.Linear(shape[-1], layer.units), _dense,
               lambda layer, shape: (*shape[:-1], layer.units)),
-    "Conv2D": (lambda filters, kernel_size, strides=1, padding="valid", activation=None: None,
-               lambda layer, shape: nn.Conv2d(shape[-1], layer.filters, layer.kernel_size), _convolve, _convolved),
-    "MaxPooling2D": (lambda pool_size=2: None, None, _pool, lambda layer, shape: (
-        shape[0], *(side // size for side, size in zip(shape[1:3], _pair(layer.pool_size), strict=True)), shape[3])),
     "Flatten": (lambda: None, None, lambda layer, x, training: tf.reshape(x, layer.output_shape(x._shape)),
                 lambda layer, shape: (shape[0], math.prod(shape[1:]))),
     "Dropout": (lambda rate, seed=None: None, None, lambda layer, x, training: F.dropout(x, layer.rate, training), _same),
@@ -104,20 +82,13 @@ def Input(shape, batch_size=None, dtype=None, name=None):
 # Losses and optimizers: torch's.
 
 
-def _categories(y, p, logits):
-    return F.nll_loss(p.log_softmax() if logits else tf.maximum(p, 1e-7).log(), y)
-
-
-def _either(y, p, logits):
-    return (F.binary_cross_entropy_with_logits if logits else F.binary_cross_entropy)(p, _floats(y, p))
-
-
 _floats = lambda y, p: tf.reshape(tf.cast(y, "float32"), p._shape)
 LOSSES = {
-    "sparse_categorical_crossentropy": lambda y, p, logits: _categories(
-        tf.cast(tf.reshape(y, p._shape[:1]), "int64"), p, logits),
-    "categorical_crossentropy": lambda y, p, logits: _categories(_floats(y, p), p, logits),
-    "binary_crossentropy": _either, "mean_squared_error": lambda y, p, logits: F.mse_loss(p, _floats(y, p)),
+    "sparse_categorical_crossentropy": lambda y, p, logits: F.nll_loss(
+        p.log_softmax() if logits else tf.maximum(p, 1e-7).log(), tf.cast(tf.reshape(y, p._shape[:1]), "int64")),
+    "binary_crossentropy": lambda y, p, logits: (
+        F.binary_cross_entropy_with_logits if logits else F.binary_cross_entropy)(p, _floats(y, p)),
+    "mean_squared_error": lambda y, p, logits: F.mse_loss(p, _floats(y, p)),
 }  # fmt: skip
 
 
@@ -225,8 +196,7 @@ class Sequential:
             costs.append((session.flops - flops, session.moved - moved))
             return float(loss), F.course.accuracy(self.classes)
         shown = tf.argmax(out, -1) if out._shape[-1] > 1 else out > 0.5
-        wanted = tf.argmax(y, -1) if self.loss.kind[:3] == "cat" else y
-        same = tf.equal(*(tf.reshape(tf.cast(each, "int64"), (-1,)) for each in (shown, wanted)))
+        same = tf.equal(*(tf.reshape(tf.cast(each, "int64"), (-1,)) for each in (shown, y)))
         return float(loss), float(tf.reduce_mean(tf.cast(same, "float32")))
 
     def _pass(self, x, y, batch_size, training):

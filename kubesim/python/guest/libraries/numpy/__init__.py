@@ -4,30 +4,24 @@ import builtins
 import math
 import sys
 import types
-from itertools import accumulate
 
 import _arrays
 import _device
+import _elements
 import _format
-from _arrays import Array, Mismatch, Source, dtype_name, error, is_float, sizes
+from _arrays import Array, Source, sizes
+from _elements import Mismatch, dtype_name, error, is_float
 from machine import start
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
-UNARY = "abs exp log log2 log10 log1p sqrt sin cos tanh square sign floor ceil logical_not isnan isinf isfinite"
-UNARY = {"negative": "neg", "absolute": "abs", **{name: name for name in UNARY.split()}}
-BINARY = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "floor_divide": "floordiv",
-    "mod": "mod", "maximum": "maximum", "minimum": "minimum", "equal": "eq", "not_equal": "ne", "less": "lt",
-    "less_equal": "le", "greater": "gt", "greater_equal": "ge", "logical_and": "logical_and",
-    "logical_or": "logical_or",
-}  # fmt: skip
+UNARY = "abs exp log log2 log10 log1p sqrt sin cos tanh square sign floor ceil isnan isinf isfinite".split()
+BINARY = {"subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "floor_divide": "floordiv"}
+BINARY |= {name: name for name in "add mod maximum minimum logical_and logical_or".split()}
 REDUCTIONS = "sum prod mean max min argmax argmin all any median".split()
-METHODS = "var std clip cumsum argsort dot round".split()
-"""Functions that are methods of an array as well."""
-FORWARDED = "reshape transpose ravel squeeze copy".split()
-AxisError = _arrays.EXCEPTIONS["AxisError"] = type(
-    "AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"}
-)
+METHODS = "var std clip round argsort reshape transpose ravel squeeze copy dot".split()
+"""Methods of an array that are functions as well, as reductions are."""
+AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
+_elements.EXCEPTIONS["AxisError"] = AxisError
 
 
 class ndarray(Array):
@@ -43,12 +37,11 @@ class ndarray(Array):
     tolist, copy = lambda self: self._nested(), lambda self: self._copy()
     astype = lambda self, dtype, copy=True: self._copy(dtype_name(dtype))
     fill, ravel = lambda self, value: self.__setitem__(..., value), lambda self: self.reshape(-1)
-    flatten, sort = (
-        lambda self: self.reshape(-1)._copy(),
-        lambda self, axis=-1: self.__setitem__(..., sort(self, axis)),
-    )
+    flatten, argsort = lambda self: self.reshape(-1)._copy(), lambda self, axis=-1: self._ordered(axis)
     transpose = lambda self, *axes: self.permute(*(axes or [*builtins.range(self.ndim)][::-1]))
-    _promoted = lambda self, a, b: _arrays.promote(a._dtype, b._dtype)
+    var = lambda self, axis=None, ddof=0, keepdims=False: self._reduced(f"var{ddof:d}", axis, keepdims)
+    std = lambda self, axis=None, ddof=0, keepdims=False: self._reduced(f"std{ddof:d}", axis, keepdims)
+    _promoted = lambda self, a, b: _elements.promote(a._dtype, b._dtype)
     _operand = lambda self, other: asarray(other) if isinstance(other, (Array, list, tuple)) else NotImplemented
     _written = staticmethod(lambda shape: str(shape).replace(" ", ""))
 
@@ -62,6 +55,11 @@ class ndarray(Array):
         """Return a scalar for an array without dimensions."""
         return found if found._shape else SCALARS[found._dtype](found._flat()[0])
 
+    def _reduced(self, name, axis=None, keepdims=False):
+        if not self.size and name in ("max", "min"):
+            raise ValueError(f"zero-size array to reduction operation {name}imum which has no identity")
+        return self._step(self._reduce(name, axis, keepdims), name, (), None)
+
     def __bool__(self):
         if self.size != 1:
             raise self._error("truth")
@@ -73,10 +71,31 @@ class ndarray(Array):
             raise self._error("item")
         return found._python()[0]
 
+    def clip(self, low=None, high=None):
+        found = self if low is None else self._binary("maximum", low)
+        return found if high is None else asarray(found)._binary("minimum", high)
+
+    def round(self, decimals=0):
+        made = self._new(self._shape, self._dtype, [builtins.round(value, decimals) for value in self._flat()])
+        return self._step(made, "round", (), None)
+
+    def dot(self, other):
+        other = asarray(other)
+        inner = -2 if other.ndim > 1 else -1
+        if self._shape and other._shape and self._shape[-1] != other._shape[inner]:
+            sides = {
+                "a": self._shape[-1],
+                "b": other._shape[inner],
+                "dim_a": self.ndim - 1,
+                "dim_b": other.ndim + inner,
+            }
+            raise self._error("dot", left=self._shape, right=other._shape, **sides)
+        return matmul(self, other) if self._shape and other._shape else self * other
+
     def _in_place(self, name, other):
         found = self._binary(name, other)
         if is_float(found.dtype.name) and not is_float(self._dtype):
-            word = next(key for key, its in BINARY.items() if its == name)
+            word = next((key for key, its in BINARY.items() if its == name), name)
             raise self._error("cast", word=word, found=found.dtype.name, own=self._dtype)
         self[...] = found
         return self
@@ -87,11 +106,10 @@ class dtype:
 
     def __init__(self, kind):
         self.name = self._name = dtype_name(kind)
-        self.itemsize, self.type, self.kind = _arrays.SIZES[self.name], SCALARS[self.name], self.name[0]
+        self.itemsize = _elements.SIZES[self.name]
 
     __hash__, __str__ = lambda self: hash(self.name), lambda self: self.name
-    __repr__ = lambda self: f"dtype('{self.name}')"
-    __eq__ = lambda self, other: self.name == dtype_name(other)
+    __eq__, __repr__ = lambda self, other: self.name == dtype_name(other), lambda self: f"dtype('{self.name}')"
 
 
 class generic:
@@ -100,7 +118,6 @@ class generic:
     shape, ndim, size = (), 0, 1
     dtype = property(lambda self: dtype(self._name))
     item = tolist = lambda self: self.python(self)
-    astype = lambda self, kind: SCALARS[dtype_name(kind)](self)
     max = min = sum = mean = lambda self: self
     __str__ = lambda self: _format.shortest(self, self._name) if self.python is float else repr(self.python(self))
     __repr__ = lambda self: f"np.{type(self).__name__}({self})" if _version()[0] > "1" else str(self)
@@ -110,40 +127,21 @@ class generic:
 floating, integer = (type(kind.__name__, (generic, kind), {"python": kind}) for kind in (float, int))
 SCALARS = {
     name: type(name, (floating if is_float(name) else integer,), {"_name": name, "__module__": "numpy"})
-    for name in _arrays.CODES
+    for name in _elements.CODES
 }
 SCALARS["bool"].python, SCALARS["bool"].__name__ = bool, "bool_"
 globals().update({kind.__name__: kind for kind in SCALARS.values() if kind.__name__ != "bfloat16"})
 ndarray.kind = ndarray
 _first = object.__new__(ndarray)
 _loaded = lambda *saved: _first._load(*saved)
-
-
-def _reduce(name, a, axis=None, keepdims=False):
-    a = asarray(a)
-    if not a.size and name in ("max", "min"):
-        raise ValueError(f"zero-size array to reduction operation {name}imum which has no identity")
-    return a._step(a._reduce(name, axis, keepdims), name, (), None)
-
-
-def _generate():
-    """Make the functions of one and of two arrays, the reductions, and the methods that are functions as well."""
-    made = {own: lambda x, name=name: asarray(x)._unary(name) for own, name in UNARY.items()}
-    made |= {own: lambda x, y, name=name: asarray(x)._binary(name, y) for own, name in BINARY.items()}
-    made |= {
-        own: lambda a, axis=None, keepdims=False, *, own=own: _reduce(own, a, axis, keepdims) for own in REDUCTIONS
-    }
-    made |= {own: lambda a, axis=None, ddof=0, keepdims=False, *, own=own: _reduce(f"{own}{ddof:d}", a, axis, keepdims)
-             for own in ("var", "std")}  # fmt: skip
-    made |= {own: lambda a, *args, own=own: getattr(asarray(a), own)(*args) for own in FORWARDED}
-    for name, function in made.items():
-        function.__name__ = function.__qualname__ = name
-    for own in REDUCTIONS + METHODS:
-        setattr(ndarray, own, lambda self, *args, own=own, **more: globals()[own](self, *args, **more))
-    return made
-
-
-globals().update(_generate())
+for name in REDUCTIONS:
+    setattr(ndarray, name, lambda self, axis=None, keepdims=False, *, name=name: self._reduced(name, axis, keepdims))
+for name in UNARY:
+    globals()[name] = lambda x, *, name=name: asarray(x)._unary(name)
+for own, name in BINARY.items():
+    globals()[own] = lambda x, y, *, name=name: asarray(x)._binary(name, y)
+for name in REDUCTIONS + METHODS:
+    globals()[name] = lambda a, *args, name=name, **more: getattr(asarray(a), name)(*args, **more)
 
 
 def array(data, dtype=None, copy=True):
@@ -162,7 +160,7 @@ def array(data, dtype=None, copy=True):
         raise error("numpy.array", count=len(data)) from None
     values = [each.item() if isinstance(each, Array) else each for each in values]
     names = {getattr(value, "_name", None) for value in values}
-    kind = kind or (names.pop() if len(names) == 1 else None) or _arrays.dtype_of(values, "float64")
+    kind = kind or (names.pop() if len(names) == 1 else None) or _elements.dtype_of(values, "float64")
     if kind is None:
         raise TypeError("only arrays of numbers are available here")
     return _first._new(shape, kind, values)
@@ -178,7 +176,7 @@ def full(shape, fill_value, dtype=None):
 
 def arange(first, last=None, step=1, dtype=None):
     first, last = (0, first) if last is None else (first, last)
-    kind = dtype_name(dtype) or _arrays.dtype_of([first, last, step], "float64")
+    kind = dtype_name(dtype) or _elements.dtype_of([first, last, step], "float64")
     return _line(builtins.max(math.ceil((last - first) / step), 0), first, step, kind)
 
 
@@ -200,15 +198,6 @@ def stack(arrays, axis=0):
     return concatenate([expand_dims(each, axis) for each in arrays], axis)
 
 
-def dot(a, b):
-    a, b = asarray(a), asarray(b)
-    inner = -2 if b.ndim > 1 else -1
-    if a._shape and b._shape and a._shape[-1] != b._shape[inner]:
-        sides = {"a": a._shape[-1], "b": b._shape[inner], "dim_a": a.ndim - 1, "dim_b": b.ndim + inner}
-        raise a._error("dot", left=a._shape, right=b._shape, **sides)
-    return matmul(a, b) if a._shape and b._shape else a * b
-
-
 def matmul(a, b):
     a, b = asarray(a), asarray(b)
     left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
@@ -224,32 +213,12 @@ def where(condition, x, y):
     return _arrays.choose(asarray(condition), *map(asarray, (x, y), kinds))
 
 
-def clip(a, low=None, high=None):
-    a = asarray(a) if low is None else asarray(a)._binary("maximum", low)
-    return a if high is None else asarray(a)._binary("minimum", high)
-
-
-def round(a, decimals=0):
-    a = asarray(a)
-    made = a._new(a._shape, a._dtype, [builtins.round(value, decimals) for value in a._flat()])
-    return a._step(made, "round", (), None)
-
-
-def cumsum(a, axis=None):
-    a = asarray(a)
-    return (a.ravel() if axis is None else a)._lines(axis or 0, lambda line: list(accumulate(line)))
-
-
-def percentile(a, q, axis=None):
-    def at(line):
-        ordered = sorted(line)
-        places = [(len(line) - 1) * share / 100 for share in shares]
-        pairs = [(ordered[int(place)], ordered[math.ceil(place)], place % 1) for place in places]
-        return [float(low + (high - low) * part) for low, high, part in pairs]
-
-    a, shares = asarray(a), asarray(q).ravel().tolist()
-    found = (a.ravel() if axis is None else a)._lines(axis or 0, at, "float64")
-    return found if ndim(q) else found.squeeze(axis or 0)
+def percentile(a, q):
+    """Return the value below which so many percent of all elements are."""
+    ordered = sorted(asarray(a)._flat())
+    place = (len(ordered) - 1) * q / 100
+    low, high = ordered[int(place)], ordered[math.ceil(place)]
+    return SCALARS["float64"](low + (high - low) * (place % 1))
 
 
 shape, ndim, size = (lambda a, name=name: getattr(asarray(a), name) for name in ("shape", "ndim", "size"))
@@ -263,12 +232,8 @@ hstack = lambda arrays: concatenate(arrays, axis=builtins.min(asarray(arrays[0])
 expand_dims = lambda a, axis: asarray(a).unsqueeze(axis)
 concatenate = lambda arrays, axis=0: _arrays.join([asarray(each) for each in arrays], axis)
 unique = lambda a: array(sorted(set(asarray(a)._flat())), asarray(a).dtype)
-sort, argsort = lambda a, axis=-1: asarray(a)._lines(axis, sorted), lambda a, axis=-1: asarray(a)._ordered(axis)
-allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(
-    _reduce("all", abs(asarray(a) - b) <= abs(asarray(b)) * rtol + atol)
-)
-array_equal = lambda a, b: shape(a) == shape(b) and bool(_reduce("all", asarray(a) == b))
-_norm = lambda x, axis=None, keepdims=False: _reduce("norm", asarray(x) * 1.0, axis, keepdims)
+sort = lambda a, axis=-1: asarray(a)._lines(axis, sorted)
+allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(all(abs(asarray(a) - b) <= abs(asarray(b)) * rtol + atol))
 
 
 class Generator(Source):
@@ -301,25 +266,29 @@ class Generator(Source):
         order = sorted(builtins.range(x if isinstance(x, int) else len(x)), key=lambda at: self.uniform())
         return array(order, dtype=int) if isinstance(x, int) else asarray(x)[order]
 
-    def shuffle(self, x):
-        x[:] = [x[at] for at in self.permutation(len(x)).tolist()] if isinstance(x, list) else self.permutation(x)
-
     def choice(self, a, size=None, replace=True):
         count = a if isinstance(a, int) else len(a)
         found = self.randint(0, count, size) if replace else self.permutation(count)[: math.prod(sizes((size,)))]
         return found if isinstance(a, int) else asarray(a)[found]
 
 
+def _module(name, **members):
+    made = sys.modules[f"numpy.{name}"] = types.ModuleType(f"numpy.{name}")
+    vars(made).update(members)
+    return made
+
+
 _global = Generator()
-NAMES = "seed rand randn random normal uniform randint shuffle permutation choice".split()
-FUNCTIONS = {name: lambda *args, name=name, **more: getattr(_global, name)(*args, **more) for name in NAMES}
-for _name, _members in {
-    "linalg": {"norm": _norm}, "exceptions": {"AxisError": AxisError},
-    "random": {"Generator": Generator, "RandomState": Generator, "default_rng": Generator, **FUNCTIONS},
-}.items():  # fmt: skip
-    globals()[_name] = sys.modules[f"numpy.{_name}"] = types.ModuleType(f"numpy.{_name}")
-    vars(globals()[_name]).update(_members)
+NAMES = "seed rand randn random normal uniform randint permutation choice".split()
+linalg = _module(
+    "linalg", norm=lambda x, axis=None, keepdims=False: (asarray(x) * 1.0)._reduced("norm", axis, keepdims)
+)
+random = _module(
+    "random", Generator=Generator, RandomState=Generator, default_rng=Generator,
+    **{name: lambda *args, name=name, **more: getattr(_global, name)(*args, **more) for name in NAMES},
+)  # fmt: skip
 _version = lambda: start.get("libraries", {}).get("numpy") or "1.26.4"
+del name, own
 
 
 def __getattr__(name):

@@ -7,7 +7,8 @@ import types
 import _device
 import numpy as np
 import torch
-from _arrays import Source, accepting, dtype_name, sizes
+from _arrays import Source, sizes
+from _elements import accepting, dtype_name
 from machine import start
 
 from tensorflow._devices import config, device, errors, test  # noqa: F401
@@ -20,7 +21,7 @@ _type = lambda tensor: TYPES.get(tensor._dtype, tensor._dtype)
 
 class DType:
     def __init__(self, name):
-        self.name, self._name, self.is_floating, self.as_numpy_dtype = name, name, "float" in name, np.SCALARS[name]
+        self.name = self._name = name
 
     __repr__, __str__ = lambda self: f"tf.{self.name}", lambda self: f"<dtype: '{self.name}'>"
     __eq__, __hash__ = lambda self, other: self.name == dtype_name(other), lambda self: hash(self.name)
@@ -156,7 +157,6 @@ squeeze = lambda input, axis=None: convert_to_tensor(input).squeeze(axis)
 one_hot = lambda indices, depth, dtype="float32": cast(expand_dims(cast(indices, "int32"), -1) == range(depth), dtype)
 identity = lambda input: convert_to_tensor(input).clone()
 softmax = lambda logits, axis=-1: convert_to_tensor(logits).softmax(axis)
-eye = lambda n, dtype="float32": convert_to_tensor(np.eye(n), dtype)
 shape = lambda input: convert_to_tensor(convert_to_tensor(input)._shape, "int32")
 range = lambda *limits, dtype="int32": convert_to_tensor(np.arange(*limits), dtype)
 print = lambda *values: builtins.print(
@@ -171,7 +171,6 @@ random = space(
         "uniform" if "float" in dtype_name(dtype) else "whole", minval, maxval, shape, dtype),
 )  # fmt: skip
 nn = space(softmax=softmax, relu=_element("relu"), sigmoid=math.sigmoid, tanh=math.tanh)
-linalg = space(matmul=matmul)
 globals().update({name: DType(name) for name in torch.DTYPES})
 
 

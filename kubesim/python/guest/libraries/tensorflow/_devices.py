@@ -11,7 +11,7 @@ import types
 from collections import namedtuple
 
 import _device
-from _arrays import EXCEPTIONS, error
+from _elements import EXCEPTIONS, error
 from machine import start
 from torch._types import CPU
 from torch._types import device as torch_device

@@ -8,8 +8,10 @@ import types
 from random import Random
 
 import _arrays
+import _elements
 import numpy
-from _arrays import Source, accepting, sizes
+from _arrays import Source, sizes
+from _elements import accepting
 
 from torch import _types
 from torch._tensor import Size, Tensor, blank, cat, drawn, matmul, set_grad, where
@@ -19,8 +21,8 @@ __all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "cat", "dev
 globals().update(DTYPES)
 long, int, float, double, half = (DTYPES[each] for each in "int64 int32 float32 float64 float16".split())
 inf, nan, pi = math.inf, math.nan, math.pi
-NAMES = """softmax log_softmax clamp argsort topk sort cumsum flatten reshape squeeze unsqueeze permute transpose t split
-chunk gather masked_fill numel unique clone abs neg exp log log2 log10 log1p sqrt rsqrt sin cos tanh sigmoid relu square
+NAMES = """softmax log_softmax clamp argsort topk cumsum flatten reshape squeeze unsqueeze permute transpose t split
+gather masked_fill numel clone abs neg exp log log2 log10 log1p sqrt rsqrt sin cos tanh sigmoid relu square
 sign floor ceil round logical_not isnan isinf isfinite add sub mul div pow maximum minimum logical_and logical_or eq ne lt
 le gt ge sum mean prod argmax argmin all any logsumexp norm median std var max min mm bmm dot"""
 """Functions that are methods."""
@@ -51,11 +53,11 @@ def tensor(data, dtype=None, device=None, requires_grad=False):
         return _marked(data.detach().to(device=device, dtype=dtype, copy=True), requires_grad)
     try:
         shape, values = _arrays.flattened(data)
-    except _arrays.Mismatch as error:
+    except _elements.Mismatch as error:
         left, right = (each[0] if each else 0 for each in (error.left, error.right))
         raise ValueError(f"expected sequence of length {left} at dim 1 (got {right})") from None
     values = [each.item() if isinstance(each, Tensor) else each for each in values]
-    name = _arrays.dtype_of(values, state.default)
+    name = _elements.dtype_of(values, state.default)
     if name is None:
         kind = type(next(each for each in values if not isinstance(each, (builtins.int, builtins.float)))).__name__
         raise TypeError(f"new(): invalid data type '{kind}'" if kind == "str" else f"must be real number, not {kind}")
@@ -73,41 +75,33 @@ from_numpy = as_tensor
 
 
 def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
-    name = dtype.name if dtype else _arrays.dtype_of([fill_value], state.default)
+    name = dtype.name if dtype else _elements.dtype_of([fill_value], state.default)
     return _marked(blank(device)._guess(sizes((shape,)), name, fill_value), requires_grad)
 
 
-def _alike(function):
-    def like(x, *args, dtype=None, device=None, requires_grad=False):
-        return function(
-            x._shape, *args, dtype=dtype or x.dtype, device=device or x.device, requires_grad=requires_grad
-        )
+def _maker(name, make):
+    """Return a function that makes a tensor of a size, and one that makes it like another tensor."""
 
-    return like
+    def made(*size, dtype=None, device=None, requires_grad=False, generator=None, pin_memory=False):
+        found = make(sizes(size), dtype.name if dtype else state.default, device, generator)
+        return found.requires_grad_() if requires_grad else found
 
-
-def _random(kind):
-    @accepting("pin_memory")
-    def draw(*shape, dtype=None, device=None, requires_grad=False, generator=None):
-        name = dtype.name if dtype else state.default
-        return _marked(drawn(kind, sizes(shape), name, device, 0.0, 1.0, generator), requires_grad)
-
-    return draw
+    made.__name__ = made.__qualname__ = name
+    return made, lambda x, *, dtype=None, device=None: made(
+        x._shape, dtype=dtype or x.dtype, device=device or x.device
+    )
 
 
-def _filled(value):
-    @accepting("pin_memory")
-    def fill(*shape, dtype=None, **more):
-        return full(sizes(shape), value, dtype or DTYPES[state.default], **more)
-
-    return fill
-
-
-zeros, ones, rand, randn = _filled(0), _filled(1), _random("uniform"), _random("normal")
-empty = zeros
-zeros_like, ones_like, empty_like, full_like, rand_like, randn_like = map(
-    _alike, (zeros, ones, empty, full, rand, randn)
+(zeros, zeros_like), (ones, ones_like) = (
+    _maker(word, lambda shape, name, device, generator, value=value: blank(device)._guess(shape, name, value))
+    for value, word in enumerate(("zeros", "ones"))
 )
+(rand, rand_like), (randn, randn_like) = (
+    _maker(word, lambda shape, name, device, chance, kind=kind: drawn(kind, shape, name, device, 0.0, 1.0, chance))
+    for word, kind in (("rand", "uniform"), ("randn", "normal"))
+)
+empty, empty_like = zeros, zeros_like
+full_like = lambda x, fill_value, dtype=None: full(x._shape, fill_value, dtype or x.dtype, x.device)
 
 
 def randint(low, high=None, size=None, dtype=None, device=None, generator=None):
@@ -124,7 +118,7 @@ def randperm(n, device=None, generator=None):
 
 def arange(first, last=None, step=1, dtype=None, device=None):
     first, last = (0, first) if last is None else (first, last)
-    name = dtype.name if dtype else _arrays.dtype_of([first, last, step], state.default)
+    name = dtype.name if dtype else _elements.dtype_of([first, last, step], state.default)
     return as_tensor(numpy.arange(first, last, step), DTYPES[name], device)
 
 
@@ -178,7 +172,7 @@ def manual_seed(seed):
 
 
 state.source = Generator()
-_arrays.EXCEPTIONS["UnpicklingError"] = pickle.UnpicklingError
+_elements.EXCEPTIONS["UnpicklingError"] = pickle.UnpicklingError
 SAVED = {("torch._tensor", "rebuilt"), ("torch._tensor", "Tensor"), ("torch.nn", "Parameter"), ("torch._types", "device"),
          ("collections", "OrderedDict"), ("builtins", "set")}  # fmt: skip
 """What a file may name of which only weights are read."""
@@ -189,7 +183,7 @@ class WeightsUnpickler(pickle.Unpickler):
 
     def find_class(self, module, name):
         if (module, name) not in SAVED:
-            raise _arrays.error("torch.unsafe", name=f"{module}.{name}")
+            raise _elements.error("torch.unsafe", name=f"{module}.{name}")
         return super().find_class(module, name)
 
 

@@ -8,9 +8,11 @@ from itertools import accumulate, count, pairwise
 
 import _arrays
 import _device
+import _elements
 import _format
 import numpy
-from _arrays import Array, axes_of, is_float, sizes
+from _arrays import Array, axes_of, sizes
+from _elements import is_float
 from _functions import BINARY, UNARY
 
 from torch._types import DTYPES, WORDS, device, device_errors, failed, gpu_of, place, state, work
@@ -62,14 +64,12 @@ class Tensor(Array):
     fill_ = lambda self, value: self._become(self._guess(self._shape, self._dtype, value))
     copy_ = lambda self, other, non_blocking=False: self._become(other.to(self._device))
     register_hook = lambda self, hook: self.hooks.append(hook)
-    unique = lambda self: self._new((len(found := sorted(set(self._flat()))),), self._dtype, found)
     size = lambda self, dim=None: Size(self._shape) if dim is None else self._shape[dim]
     _in_place = lambda self, name, other: self._become(self._before()._binary(name, other))
     clone = lambda self: self._step(self._copy(), "Clone", (self,), lambda g: [g])
     contiguous = lambda self: self if self._whole() else self.reshape(self._shape)
     view = lambda self, *shape: self.reshape(*shape)
     detach = lambda self: self._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
-    chunk = lambda self, count, dim=0: self.split(-(-self._shape[dim] // count), dim)
     cumsum = lambda self, dim: self.detach()._lines(dim, lambda line: list(accumulate(line)))
     log_softmax = lambda self, dim=-1, dtype=None: self - self.logsumexp(dim, True)
     masked_fill = lambda self, mask, value: where(mask, value, self)
@@ -101,7 +101,7 @@ class Tensor(Array):
             return left if is_float(left) else right
         if bool(a._shape) != bool(b._shape):
             return left if a._shape else right
-        return _arrays.promote(left, right, wide=False)
+        return _elements.promote(left, right, wide=False)
 
     def _binary(self, name, other, turned=False):
         together(self, other)
@@ -223,10 +223,6 @@ class Tensor(Array):
             key.append(_arrays.PLAIN._new((size,), "int64", range(size)).reshape(shape)._expand(index._shape))
         key[dim] = index
         return self[tuple(key)]
-
-    def sort(self, dim=-1, descending=False):
-        order = self.argsort(dim, descending)
-        return Pair((self.gather(dim, order), order))
 
     def topk(self, k, dim=-1):
         order = self.argsort(dim, descending=True)[..., :k]

@@ -4,10 +4,11 @@ import contextlib
 import sys
 import types
 
-import _arrays
 import _device
-from _arrays import Source, error
+import _elements
+from _arrays import Source
 from _device import DeviceFailedError, DeviceMemoryError
+from _elements import error
 from machine import start
 
 INSUFFICIENT, NO_DEVICE = 35, 100
@@ -17,7 +18,7 @@ state = types.SimpleNamespace(grad=True, autocast=None, default="float32", curre
 OutOfMemoryError, AcceleratorError = (
     type(name, (RuntimeError,), {"__module__": "torch"}) for name in ("OutOfMemoryError", "AcceleratorError")
 )
-_arrays.EXCEPTIONS["OutOfMemoryError"] = OutOfMemoryError
+_elements.EXCEPTIONS["OutOfMemoryError"] = OutOfMemoryError
 
 
 def module(name, **names):
@@ -54,14 +55,14 @@ class dtype:
     """torch.dtype."""
 
     def __init__(self, name):
-        self.name, self._name, self.itemsize = name, name, _arrays.SIZES[name]
-        self.is_floating_point = _arrays.is_float(name)
+        self.name, self._name, self.itemsize = name, name, _elements.SIZES[name]
+        self.is_floating_point = _elements.is_float(name)
 
     __repr__ = lambda self: f"torch.{self.name}"
     __reduce__ = lambda self: (DTYPES.get, (self.name,))
 
 
-DTYPES = {name: dtype(name) for name in _arrays.CODES}
+DTYPES = {name: dtype(name) for name in _elements.CODES}
 WORDS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
          "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}  # fmt: skip
 

@@ -4,8 +4,8 @@ import types
 import warnings
 
 import _device
-from _arrays import error
 from _device import MIB, session
+from _elements import error
 
 from torch import _types, amp
 from torch._types import (
@@ -89,13 +89,6 @@ get_device_name = lambda device=None: _gpu(device).about["name"]
 get_device_capability = lambda device=None: tuple(_gpu(device).about["capability"])
 is_bf16_supported = lambda: get_device_capability()[0] >= 8
 manual_seed = manual_seed_all = lambda seed: None
-
-
-def memory_summary(device=None, abbreviated=False):
-    gpu, line = _gpu(device), "|" + "=" * 75 + "|"
-    rows = [("Allocated memory", gpu.allocated, gpu.peak), ("GPU reserved memory", gpu.reserved, gpu.peak_reserved)]
-    body = "\n".join(f"| {name:<21} | {now // MIB:>8} MiB | {peak // MIB:>8} MiB |" for name, now, peak in rows)
-    return f"{line}\n|{f'PyTorch CUDA memory summary, device ID {gpu.index}':^75}|\n{line}\n{body}\n{line}"
 
 
 class Event:

@@ -8,7 +8,7 @@ import time
 import types
 
 import _device
-from _arrays import accepting, error
+from _elements import accepting, error
 from machine import ask
 
 from torch import nn

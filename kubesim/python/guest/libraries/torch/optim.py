@@ -1,6 +1,9 @@
 """torch.optim."""
 
+import inspect
 import math
+
+from _elements import bind
 
 from torch._tensor import set_grad
 from torch._types import module, state, work
@@ -14,15 +17,15 @@ class Optimizer:
 
     buffers = 1
 
-    def __init__(self, params, **options):
-        params = list(params)
+    def __init__(self, params, *args, **more):
+        params, self.defaults = list(params), bind(type(self).__name__, inspect.signature(self.options), args, more)
         if not params:
             raise ValueError("optimizer got an empty parameter list")
-        if options["lr"] < 0:
-            raise ValueError(f"Invalid learning rate: {options['lr']}")
+        if self.defaults["lr"] < 0:
+            raise ValueError(f"Invalid learning rate: {self.defaults['lr']}")
         groups = params if isinstance(params[0], dict) else [{"params": params}]
-        self.param_groups = [{**options, **each, "params": list(each["params"])} for each in groups]
-        self.defaults, self.state = options, {}
+        self.param_groups = [{**self.defaults, **each, "params": list(each["params"])} for each in groups]
+        self.state = {}
 
     parameters = lambda self: [each for group in self.param_groups for each in group["params"]]
 
@@ -65,10 +68,7 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False):
-        self.buffers = 1 if momentum else 0
-        options = {"momentum": momentum, "dampening": dampening, "weight_decay": weight_decay, "nesterov": nesterov}
-        super().__init__(params, lr=lr, **options)
+    options = staticmethod(lambda lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False: None)
 
     def update(self, x, g, group, kept):
         g = g + x * group["weight_decay"] if group["weight_decay"] else g
@@ -80,23 +80,10 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    buffers, decoupled, weight_decay = 2, False, 0
-
-    def __init__(
-        self,
-        params,
-        lr=1e-3,
-        betas=(0.9, 0.999),
-        eps=1e-8,
-        weight_decay=None,
-        amsgrad=False,
-        foreach=None,
-        fused=None,
-    ):
-        decay = self.weight_decay if weight_decay is None else weight_decay
-        super().__init__(
-            params, lr=lr, betas=betas, eps=eps, weight_decay=decay, amsgrad=amsgrad, foreach=foreach, fused=fused
-        )
+    buffers, decoupled = 2, False
+    options = staticmethod(
+        lambda lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, foreach=None, fused=None: None
+    )
 
     def update(self, x, g, group, kept):
         (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
@@ -112,12 +99,14 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    decoupled, weight_decay = True, 1e-2
+    decoupled = True
+    options = staticmethod(
+        lambda lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, foreach=None, fused=None: None
+    )
 
 
 class RMSprop(Optimizer):
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8):
-        super().__init__(params, lr=lr, alpha=alpha, eps=eps)
+    options = staticmethod(lambda lr=1e-2, alpha=0.99, eps=1e-8: None)
 
     def update(self, x, g, group, kept):
         square = kept["buffers"][0]

@@ -3,7 +3,7 @@
 import math
 import random
 
-from _arrays import accepting
+from _elements import accepting
 
 import torch
 from torch._types import module

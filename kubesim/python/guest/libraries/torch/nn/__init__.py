@@ -5,7 +5,7 @@ import inspect
 import math
 from collections import OrderedDict
 
-from _arrays import accepting, bind
+from _elements import accepting, bind
 
 import torch
 from torch._tensor import Tensor, drawn
@@ -195,63 +195,59 @@ class Transformer(Module):
 # Layers and losses: their options and parameters, what they compute, and what is printed of them.
 
 
-def _uniform(shape, bound, device=None, dtype=None):
-    return Parameter(drawn("uniform", shape, dtype.name if dtype else state.default, device, -bound, bound))
+def _weights(bound, device=None, dtype=None, **shapes):
+    """Return parameters of some shapes; False: none."""
+    kind = dtype.name if dtype else state.default
+    draw = lambda shape: Parameter(drawn("uniform", shape, kind, device, -bound, bound))
+    return {name.replace("__", "."): draw(shape) if shape else None for name, shape in shapes.items()}
 
 
-def _affine(shape, bias=True, **kind):
-    return {
-        "weight": Parameter(torch.ones(shape, **kind)),
-        "bias": Parameter(torch.zeros(shape, **kind)) if bias else None,
-    }
+def _affine(shape, **kind):
+    return {"weight": Parameter(torch.ones(shape, **kind)), "bias": Parameter(torch.zeros(shape, **kind))}
 
 
 def _linear(in_features, out_features, bias=True, device=None, dtype=None):
-    shapes = {"weight": (out_features, in_features), "bias": (out_features,) if bias else None}
-    return {name: shape and _uniform(shape, in_features**-0.5, device, dtype) for name, shape in shapes.items()}
+    shapes = {"weight": (out_features, in_features), "bias": bias and (out_features,)}
+    return _weights(in_features**-0.5, device, dtype, **shapes)
 
 
 def _convolution(in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True,
                  padding_mode="zeros", device=None, dtype=None):  # fmt: skip
     sides = (kernel_size,) * 2 if isinstance(kernel_size, int) else kernel_size
     shape = (out_channels, in_channels // groups, *sides)
-    bound = math.prod(shape[1:]) ** -0.5
-    return {
-        "weight": _uniform(shape, bound, device, dtype),
-        "bias": _uniform(shape[:1], bound, device, dtype) if bias else None,
-    }
+    return _weights(math.prod(shape[1:]) ** -0.5, device, dtype, weight=shape, bias=bias and shape[:1])
 
 
-def _statistics(num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
-    affine = _affine(num_features, device=device, dtype=dtype)
-    return {**affine, "running_mean": affine["bias"].clone().detach(), "running_var": affine["weight"].clone().detach(),
-            "num_batches_tracked": torch.tensor(0)}  # fmt: skip
+def _batch(num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
+    kind = {"device": device, "dtype": dtype}
+    seen = {"running_mean": torch.zeros(num_features, **kind), "running_var": torch.ones(num_features, **kind)}
+    return {**_affine(num_features, **kind), **seen, "num_batches_tracked": torch.tensor(0)}
 
 
 def _recurrent(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0):
-    sizes = {
-        (layer, name): hidden_size if layer or name == "hh" else input_size
-        for layer in range(num_layers)
-        for name in ("ih", "hh")
-    }
-    return {f"{kind}_{name}_l{layer}": _uniform((3 * hidden_size, *((size,) if kind == "weight" else ())), hidden_size**-0.5)
-            for (layer, name), size in sizes.items() for kind in ("weight", "bias")}  # fmt: skip
+    shapes = {}
+    for layer in range(num_layers):
+        for name, size in (("ih", hidden_size if layer else input_size), ("hh", hidden_size)):
+            shapes |= {
+                f"weight_{name}_l{layer}": (3 * hidden_size, size),
+                f"bias_{name}_l{layer}": (3 * hidden_size,),
+            }
+    return _weights(hidden_size**-0.5, **shapes)
 
 
 def _attention(embed_dim, num_heads, dropout=0.0, bias=True, batch_first=False, device=None, dtype=None):
-    projections = {"in_proj_": (3 * embed_dim, embed_dim), "out_proj.": (embed_dim, embed_dim)}
-    return {f"{name}{kind}": _uniform(shape if kind == "weight" else shape[:1], embed_dim**-0.5, device, dtype)
-            for name, shape in projections.items() for kind in ("weight", "bias")}  # fmt: skip
+    shapes = {"in_proj_weight": (3 * embed_dim, embed_dim), "in_proj_bias": (3 * embed_dim,)}
+    shapes |= {"out_proj__weight": (embed_dim, embed_dim), "out_proj__bias": (embed_dim,)}
+    return _weights(embed_dim**-0.5, device, dtype, **shapes)
 
 
 def _encoder(d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False,
              norm_first=False, bias=True, device=None, dtype=None):  # fmt: skip
-    made = {
-        f"self_attn.{name}": each for name, each in _attention(d_model, nhead, device=device, dtype=dtype).items()
-    }
-    parts = {"linear1": _linear(d_model, dim_feedforward), "linear2": _linear(dim_feedforward, d_model),
-             "norm1": _affine(d_model), "norm2": _affine(d_model)}  # fmt: skip
-    return made | {f"{part}.{name}": each for part, own in parts.items() for name, each in own.items()}
+    kind = {"device": device, "dtype": dtype}
+    parts = {"self_attn": _attention(d_model, nhead, **kind), "linear1": _linear(d_model, dim_feedforward, **kind),
+             "linear2": _linear(dim_feedforward, d_model, **kind), "norm1": _affine(d_model, **kind),
+             "norm2": _affine(d_model, **kind)}  # fmt: skip
+    return {f"{part}.{name}": each for part, own in parts.items() for name, each in own.items()}
 
 
 def _estimated(layer, x, *others):
@@ -334,11 +330,7 @@ def _layer(name, make, forward, shown=None):
 
 _none = lambda: {}
 _loss = lambda reduction="mean": {}
-_batch = (
-    _statistics,
-    _batch_norm,
-    "{num_features}, eps={eps}, momentum={momentum}, affine=True, track_running_stats=True",
-)
+_normed = "{num_features}, eps={eps}, momentum={momentum}, affine=True, track_running_stats=True"
 LAYERS = {
     "Linear": (_linear, lambda layer, x: F.linear(x, layer.weight, layer.bias),
                "in_features={in_features}, out_features={out_features}, bias={bias}"),
@@ -349,7 +341,7 @@ LAYERS = {
         _embed, "{num_embeddings}, {embedding_dim}"),
     "LayerNorm": (lambda normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None: _affine(
         normalized_shape, device=device, dtype=dtype), _layer_norm, "{normalized_shape}, eps={eps}, elementwise_affine=True"),
-    "BatchNorm1d": _batch, "BatchNorm2d": _batch,
+    **dict.fromkeys(("BatchNorm1d", "BatchNorm2d"), (_batch, _batch_norm, _normed)),
     "GRU": (_recurrent, _recur, "{input_size}, {hidden_size}"),
     "MultiheadAttention": (_attention, lambda layer, query, key, value, attn_mask=None, key_padding_mask=None, need_weights=True,
                            is_causal=False: (_estimated(layer, query), None)),

@@ -2,7 +2,7 @@
 
 import math
 
-from _arrays import error
+from _elements import error
 
 from torch._tensor import pool_sides, together
 from torch._types import WORDS, state, work
