@@ -42,6 +42,13 @@ TOOLS_LEFT_OUT = (
     "regular expressions. There is no man, nice, tput and yq."
 )
 """What the tools of containers leave out."""
+PYTHON_LEFT_OUT = (
+    "Python in containers has the names of numpy, PyTorch, TensorFlow and Keras that scripts for GPUs use most. "
+    "Numbers drawn with a seed repeat themselves, but are not NumPy's or PyTorch's own. Large arrays, convolutions, "
+    "pools, attention and recurrent layers are estimated, and so is the course of their loss. TensorFlow has no "
+    "GradientTape and no Variable; Keras has sequential models of dense layers."
+)
+"""What the libraries of Python leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
 """Commands that have commands of their own."""
@@ -145,6 +152,8 @@ def report(findings: list[Finding]) -> str:
         NODES_LEFT_OUT,
         "",
         TOOLS_LEFT_OUT,
+        "",
+        PYTHON_LEFT_OUT,
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
