@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 import orjson
 
 from kubesim.errors import ApiError, Obj
-from kubesim.gpu.kernel_log import KernelLog
-from kubesim.gpu.xids import xids
+from kubesim.gpu.xids import KernelLog, xids
 from kubesim.kubelet.duties import Post
 from kubesim.recorder import Recorder
 from kubesim.times import stamp

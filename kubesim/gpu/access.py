@@ -10,8 +10,8 @@ from typing import Any
 from kubesim.gpu.board import Board
 from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, MISMATCH, NO_DEVICE, Cuda, CudaDevice, CudaError
 from kubesim.gpu.devices import Device
-from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.smi.view import View
+from kubesim.gpu.xids import KernelLog
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,9 @@ from kubesim import data
 from kubesim.gpu import mig
 from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.mig import Instance
 from kubesim.gpu.products import Product, driver, machine_of
-from kubesim.gpu.xids import strike, write
+from kubesim.gpu.xids import KernelLog, strike, write
 
 GPU = "nvidia.com/gpu"
 KERNEL = "5.15.0-1073-gke"

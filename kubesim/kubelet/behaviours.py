@@ -20,8 +20,8 @@ from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, INVALID_DEVICE
 from kubesim.gpu.demand import batch_size, kv_cache, model_gib, on_cpu
 from kubesim.kubelet import failures
 from kubesim.kubelet.environment import LONGEST_WORD, expand
+from kubesim.kubelet.failures import libraries, release
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.libraries import libraries, release
 from kubesim.kubelet.programs import FOREVER_S, Exit, Line, Output, Program, fixed
 from kubesim.shell.tools import TOOLS
 

@@ -14,7 +14,7 @@ from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import configuration
 from kubesim.kubelet.footprint import Process
 from kubesim.kubelet.host import Watch
-from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.usage import Ledger
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT, HEALTH_PORT = 10250, 10248

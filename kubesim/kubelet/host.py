@@ -17,7 +17,7 @@ from kubesim.kubelet.duties import Duties, Machines
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import Downloads, NodeImages
-from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.usage import Ledger
 from kubesim.kubelet.volumes import NodeDisk
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder

@@ -10,13 +10,13 @@ from functools import partial
 from kubesim.api import quantity
 from kubesim.clock import Clock
 from kubesim.errors import Obj
-from kubesim.gpu.kernel_log import KernelLog
 from kubesim.gpu.products import driver
+from kubesim.gpu.xids import KernelLog
 from kubesim.kubelet import behaviours, hostfiles, memory, servers, tools
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, expand
+from kubesim.kubelet.failures import libraries, nccl_of, packages
 from kubesim.kubelet.host import HOST_FILES, Host
-from kubesim.kubelet.libraries import libraries, nccl_of, packages
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.volumes import ACCOUNT_PATH
 from kubesim.network.dns import DOMAIN

@@ -29,9 +29,8 @@ from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import Downloads, NodeImages
 from kubesim.kubelet.pod import PodWorker
-from kubesim.kubelet.podlogs import pod_logs
-from kubesim.kubelet.table import entering, table
-from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.table import entering, pod_logs, table
+from kubesim.kubelet.usage import Ledger
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState

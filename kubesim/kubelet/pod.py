@@ -16,15 +16,13 @@ from kubesim.kubelet.agenda import Agenda
 from kubesim.kubelet.environment import ConfigError
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.host import Host
-from kubesim.kubelet.probes import Probes
+from kubesim.kubelet.probes import Probes, Stops
 from kubesim.kubelet.programs import OOM_REASON, Program, noted
 from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
-from kubesim.kubelet.resizing import Resizing
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord, Reporter, disruption, group
-from kubesim.kubelet.stops import Stops
-from kubesim.kubelet.storage import Eviction, Mounts, Storage
+from kubesim.kubelet.storage import Eviction, Mounts, Resizing, Storage
 from kubesim.times import parse
 
 CRASH_CODE = 255

@@ -22,12 +22,12 @@ from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
 from kubesim.kubelet import (
     behaviours,
-    cgroups,
     companions,
     computed,
     failures,
     inside,
     keeping,
+    memory,
     rooted,
     servers,
     usage,
@@ -35,9 +35,9 @@ from kubesim.kubelet import (
 )
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
+from kubesim.kubelet.failures import nccl_of
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.layers import NEVER, Birth, birth, taken
-from kubesim.kubelet.libraries import nccl_of
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import LONGEST_S, Main, ReplayClock, show
 from kubesim.kubelet.memory import overrun
@@ -433,7 +433,7 @@ class Sandbox:
             raise ConfigError(str(error)) from error
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
-        cgroups.mount(machine, spec, lambda: computed.used(self, container, machine), lambda: self._age(container))
+        memory.mount(machine, spec, lambda: computed.used(self, container, machine), lambda: self._age(container))
         await companions.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
         watch, machine.files.disk = self.host.node.watch, self.host.node.disk.room

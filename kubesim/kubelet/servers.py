@@ -14,8 +14,8 @@ from typing import Any
 
 from kubesim import data
 from kubesim.errors import Obj
+from kubesim.kubelet.failures import server_version
 from kubesim.kubelet.images import Image
-from kubesim.kubelet.libraries import server_version
 from kubesim.kubelet.records import container_id
 from kubesim.kubelet.status import PodRecord
 from kubesim.network.fabric import REASONS, Duplex, Fabric, HttpServer, Request, Response, Server

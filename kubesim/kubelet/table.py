@@ -1,17 +1,21 @@
-"""Everything that runs on a node, by the node's own numbers: made when somebody looks."""
+"""Everything that runs on a node, by its own numbers, and the logs of its pods as files: made when somebody looks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.errors import Obj
-from kubesim.kubelet import computed, inside
+from kubesim.kubelet import computed, inside, logs
 from kubesim.kubelet.crew import PAUSE, SHIM, shown
-from kubesim.kubelet.host import Node
+from kubesim.kubelet.host import Node as HostNode
+from kubesim.kubelet.logs import LogOptions
+from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
+from kubesim.kubelet.rooted import PODS
+from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.hostside import HostProcess, sandbox, system
 from kubesim.shell.machine import Machine, Process
 from kubesim.shell.meter import Use
@@ -19,11 +23,12 @@ from kubesim.shell.meter import Use
 if TYPE_CHECKING:
     from kubesim.kubelet.pod import PodWorker
 
+
 SHIM_WORDS = "/usr/bin/containerd-shim-runc-v2 -namespace k8s.io -id {id} -address /run/containerd/containerd.sock"
 CGROUP = "0::/kubepods.slice/{above}kubepods{quality}-pod{uid}.slice/cri-containerd-{id}.scope\n"
 
 
-def table(node: Node, workers: Iterable[PodWorker]) -> list[HostProcess]:
+def table(node: HostNode, workers: Iterable[PodWorker]) -> list[HostProcess]:
     """Return the node's processes: the kernel's, the system's, and those of its pods."""
     here = [worker for worker in workers if not worker.gone]
     keys = [worker.record.uid for worker in here]
@@ -108,3 +113,65 @@ async def entering(
     container = next(each for each in record.containers if each.name == name)
     box, machine = await sandbox.inside(container)
     return machine, box.env, inside.folder(record, record.spec(container), machine)
+
+
+def pod_logs(workers: Callable[[], list[PodWorker]], now: Callable[[], datetime]) -> tuple[Directory, Directory]:
+    """Return /var/log/pods and /var/log/containers of a node."""
+
+    def folders() -> dict[str, Callable[[], Node]]:
+        return {_folder(worker): partial(_pod_folder, worker, now) for worker in workers()}
+
+    def links() -> dict[str, Callable[[], Node]]:
+        return {name: partial(_link, target) for worker in workers() for name, target in _links(worker)}
+
+    return _listing(folders), _listing(links)
+
+
+def _listing(entries: Callable[[], dict[str, Callable[[], Node]]]) -> Listing:
+    def find(name: str) -> Node | None:
+        make = entries().get(name)
+        return make() if make is not None else None
+
+    return Listing(find=find, all=lambda: sorted(entries()))
+
+
+def _link(target: str) -> Node:
+    return Link(target=target)
+
+
+def _folder(worker: PodWorker) -> str:
+    meta = worker.record.pod["metadata"]
+    return f"{meta['namespace']}_{meta['name']}_{meta['uid']}"
+
+
+def _links(worker: PodWorker) -> Iterator[tuple[str, str]]:
+    meta = worker.record.pod["metadata"]
+    for each in worker.record.containers:
+        if each.instance is not None:
+            name = f"{meta['name']}_{meta['namespace']}_{each.name}-{each.instance.id}.log"
+            yield name, f"{PODS}/{_folder(worker)}/{each.name}/{each.restarts}.log"
+
+
+def _pod_folder(worker: PodWorker, now: Callable[[], datetime]) -> Node:
+    def container(name: str) -> Node | None:
+        each = next((each for each in worker.record.containers if each.name == name and each.instance), None)
+        if each is None:
+            return None
+        files: dict[str, Callable[[], Node]] = {}
+        files[f"{each.restarts}.log"] = partial(_log, worker, name, now, previous=False)
+        if each.previous is not None:
+            files[f"{each.restarts - 1}.log"] = partial(_log, worker, name, now, previous=True)
+        return _listing(lambda: files)
+
+    return Listing(find=container, all=lambda: sorted(c.name for c in worker.record.containers if c.instance))
+
+
+def _log(worker: PodWorker, container: str, now: Callable[[], datetime], *, previous: bool) -> Node:
+    """Return the log of a container as the runtime writes it: when, which stream, whether the line is whole."""
+
+    def lines() -> bytes:
+        text = logs.read(worker, container, LogOptions(timestamps=True, previous=previous), now())
+        whole = (line.partition(b" ") for line in text.splitlines())
+        return b"".join(at + b" stdout F " + line + b"\n" for at, _, line in whole)
+
+    return File(mode=0o640, make=lines)

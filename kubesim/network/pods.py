@@ -12,11 +12,10 @@ from kubesim.errors import ApiError, Obj
 from kubesim.network.dns import ClusterNames, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
 from kubesim.network.fabric import Fabric, Request, Server
-from kubesim.network.metadata import ADDRESS as METADATA
-from kubesim.network.metadata import MetadataServer, has_metadata
 from kubesim.network.pairs import Ends, joined
 from kubesim.network.policy import API_SERVER, NAME_SERVER, Gate, pod_of
-from kubesim.network.world import GOOGLE, WEB, OutsideServer, hop, host_at
+from kubesim.network.world import ADDRESS as METADATA
+from kubesim.network.world import GOOGLE, WEB, MetadataServer, OutsideServer, has_metadata, hop, host_at
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.lookup import Answer, ResolvConf, parse, search
 from kubesim.shell.wayout import Hop, Packet

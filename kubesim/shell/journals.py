@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kubesim.gpu.kernel_log import KERNEL, KernelLog
+from kubesim.gpu.xids import KERNEL, KernelLog
 from kubesim.shell.hostside import BOOT_S, HostSide, Obj, digest
 from kubesim.times import parse
 

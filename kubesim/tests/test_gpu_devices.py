@@ -9,11 +9,10 @@ import pytest
 from kubesim.gpu import mig
 from kubesim.gpu.board import GPU, Board, NoDevice
 from kubesim.gpu.devices import Task
-from kubesim.gpu.kernel_log import dmesg
 from kubesim.gpu.loads import loads
 from kubesim.gpu.products import products
 from kubesim.gpu.readings import read
-from kubesim.gpu.xids import CUDA_ERRORS, xids
+from kubesim.gpu.xids import CUDA_ERRORS, dmesg, xids
 from kubesim.shell.journals import kernel
 from kubesim.shell.tools.journalctl import shown
 

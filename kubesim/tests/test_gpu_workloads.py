@@ -11,8 +11,8 @@ import pytest
 from kubesim.gpu.demand import on_cpu, wanted_mib
 from kubesim.gpu.readings import read
 from kubesim.kubelet import servers
+from kubesim.kubelet.failures import server_version
 from kubesim.kubelet.images import pull
-from kubesim.kubelet.libraries import server_version
 from kubesim.network.fabric import Request
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_gpu_containers import trainer

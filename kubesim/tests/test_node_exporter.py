@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import orjson
 import pytest
 
-from kubesim.kubelet.vitals import Ledger
+from kubesim.kubelet.usage import Ledger
 from kubesim.metrics.exposition import written
 from kubesim.network.fabric import Request
 from kubesim.shell.vitals import Vitals

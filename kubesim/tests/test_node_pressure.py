@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from kubesim.conditions import condition_of
-from kubesim.gpu.kernel_log import dmesg
+from kubesim.gpu.xids import dmesg
 from kubesim.kubelet.eviction import MOST_PIDS, OWN_PIDS
 from kubesim.kubelet.footprint import measure
 from kubesim.kubelet.thresholds import WrongConfig, rules

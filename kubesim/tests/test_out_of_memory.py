@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubesim.gpu.kernel_log import dmesg
+from kubesim.gpu.xids import dmesg
 from kubesim.kubelet.footprint import processes
 from kubesim.tests import counted_time, shell_world
 from kubesim.tests.containers import log, run, state

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.products import driver
-from kubesim.gpu.smi import instances, monitor, query, report, setters, table, topology
+from kubesim.gpu.smi import instances, query, report, setters, table, topology
 from kubesim.gpu.smi.view import NONE_FOUND, NoDevices, View
 
 NO_PERMISSION = 4
@@ -182,7 +182,7 @@ def _monitor(argv: list[str]) -> Call:
                 call.loop_s = float(value)
             case "-i" | "--id":
                 call.only += value.split(",")
-            case "-s" | "--select" if set(value) <= set(monitor.GROUPS):
+            case "-s" | "--select" if set(value) <= set(table.GROUPS):
                 call.value = value
             case "-o" | "--options" if set(value) <= {"D", "T"}:
                 call.stamp = value
@@ -264,8 +264,8 @@ _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {
     "set": lambda view, call: setters.run(view, call.words[0], call.value, call.only),
     "reset": lambda view, call: setters.reset(view, call.only),
     "version": _version,
-    "dmon": lambda view, call: (monitor.devices(view, call.value, call.stamp, call.only), 0),
-    "pmon": lambda view, call: (monitor.processes(view, call.value, call.stamp, call.only), 0),
+    "dmon": lambda view, call: (table.devices(view, call.value, call.stamp, call.only), 0),
+    "pmon": lambda view, call: (table.processes(view, call.value, call.stamp, call.only), 0),
 }
 
 

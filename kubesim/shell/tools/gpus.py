@@ -5,8 +5,8 @@ from __future__ import annotations
 from kubesim.gpu.access import Access
 from kubesim.gpu.dcgm import cli as dcgmi
 from kubesim.gpu.dcgm.call import NOT_CONNECTED
-from kubesim.gpu.kernel_log import LEVELS, KernelLog, Record, dmesg
 from kubesim.gpu.smi import cli
+from kubesim.gpu.xids import LEVELS, KernelLog, Record, dmesg
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of

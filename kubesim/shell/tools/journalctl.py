@@ -11,7 +11,7 @@ from typing import Any
 
 import re2
 
-from kubesim.gpu.kernel_log import LEVELS, KernelLog
+from kubesim.gpu.xids import LEVELS, KernelLog
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.journals import Entry, entries, kernel
 from kubesim.shell.machine import Process, Tool

@@ -11,10 +11,9 @@ import math
 import shlex
 import zlib
 
-from kubesim.mpi import hosts, options
-from kubesim.mpi.hosts import Host, NotAllocated, TooFewSlots, TooMany
+from kubesim.mpi import options
 from kubesim.mpi.job import LOCAL_RANK, RANK, SIZE, URI, Job, Loss, find, world
-from kubesim.mpi.options import Call, UsageError, show, usage
+from kubesim.mpi.options import Call, Host, NotAllocated, TooFewSlots, TooMany, UsageError, show, usage
 from kubesim.shell.errors import FileError, Leave, NetworkError, StartError
 from kubesim.shell.files import Directory
 from kubesim.shell.handles import Outside
@@ -73,7 +72,7 @@ class _Launch:
         if not call.argv:
             return await self._fail("nothing")
         try:
-            found = hosts.choose(self._listed(), hosts.read_hosts(call.given.get("host", "")))
+            found = options.choose(self._listed(), options.read_hosts(call.given.get("host", "")))
         except NotAllocated:
             return await self._fail("unallocated", program=call.argv[0], hosts=call.given["host"])
         except FileError as error:
@@ -103,7 +102,7 @@ class _Launch:
         if not path:
             return []
         try:
-            return hosts.read_hostfile(self.process.view.read(path).decode("utf-8", "replace"))
+            return options.read_hostfile(self.process.view.read(path).decode("utf-8", "replace"))
         except FileError as error:
             raise FileError(error.code, path) from error
 
@@ -121,7 +120,7 @@ class _Launch:
             await self._wait()
         sized = [Host(each.name, each.slots or self.job.cores[number]) for number, each in enumerate(found)]
         try:
-            placed = hosts.place(self.call, sized)
+            placed = options.place(self.call, sized)
         except TooFewSlots as error:
             return await self._fail("slots", count=error.count, program=self.call.argv[0])
         except TooMany:
