@@ -14,25 +14,38 @@ if TYPE_CHECKING:
     from kubesim.shell.expand import Expander
 
 
+ALTERNATIVES = frozenset({"-", "=", "?", "+", ":-", ":=", ":?", ":+"})
+
+
 async def expand(expander: Expander, param: Param) -> Pieces:
     """Return what a parameter gives; raises ShellError for one that must be set or a bad form."""
     _refuse_foreign(expander, param)
-    shell = expander.shell
+    shell, name, op = expander.shell, param.name, param.op
     index = await expander.value(param.index) if param.index else None
     if param.before == "!" and index in ("@", "*"):
-        variable = shell.state.variables.get(param.name)
-        return _many(expander, list(variable.items()) if variable else [], param)
-    name = param.name
+        variable = shell.state.variables.get(name)
+        return _pieces(expander, list(variable.items()) if variable else [], param)
     if param.before == "!":
         name = shell.parameter(name) or ""
         found = re.fullmatch(r"(\w+)\[(.*)\]", name)
         name, index = (found[1], found[2]) if found else (name, None)
-    values = elements(expander, name, index)
+    subject = _subject(expander, name, index)
+    if op in ALTERNATIVES:
+        return await _alternative(expander, param, name, subject)
+    if subject is None:
+        if "nounset" in shell.state.options and name != "!":
+            raise shell.unset(name)
+        subject = ""
     if param.before == "#":
-        return _one(str(_length(expander, name, index, values)), param)
-    if values is not None:
-        return await _list(expander, param, values, name)
-    return await _scalar(expander, param, name, index)
+        subject = str(len(subject))
+    elif op == ":":
+        subject = [shell.name, *subject] if name in ("@", "*") else subject
+        first, last = await _range(expander, param, len(subject))
+        subject = subject[first:last]
+    elif op:
+        values = [await _operate(expander, param, value) for value in _listed(subject)]
+        subject = values if isinstance(subject, list) else values[0]
+    return _pieces(expander, subject, param)
 
 
 def _refuse_foreign(expander: Expander, param: Param) -> None:
@@ -43,112 +56,51 @@ def _refuse_foreign(expander: Expander, param: Param) -> None:
         raise ShellError(texts.get(dialect, "syntax error: bad substitution"))
 
 
-def elements(expander: Expander, name: str, index: str | None) -> list[str] | None:
-    """Return the values of ``$@``, ``$*`` or all of an array; None for a single value."""
+def _subject(expander: Expander, name: str, index: str | None) -> str | list[str] | None:
+    """Return a value, or those of ``$@``, ``$*`` or all of an array; None where there is none."""
     state = expander.shell.state
     if name in ("@", "*"):
         return list(state.positional)
     if index in ("@", "*"):
         variable = state.variables.get(name)
         return list(variable.items().values()) if variable else []
-    return None
+    return expander.shell.parameter(name) if index is None else expander.shell.element(name, index)
 
 
-def _length(expander: Expander, name: str, index: str | None, values: list[str] | None) -> int:
-    if values is not None:
-        return len(values)
-    value = _get(expander, name, index)
-    if value is None and "nounset" in expander.shell.state.options:
-        raise expander.shell.unset(name)
-    return len(value or "")
+def _listed(subject: str | list[str] | None) -> list[str]:
+    return [] if subject is None else [subject] if isinstance(subject, str) else subject
 
 
-def _get(expander: Expander, name: str, index: str | None) -> str | None:
-    if index is None:
-        return expander.shell.parameter(name)
-    return expander.shell.element(name, index)
-
-
-def _one(text: str, param: Param) -> Pieces:
-    return [Piece(text, param.quoted, not param.quoted)]
-
-
-def _many(expander: Expander, values: list[str], param: Param) -> Pieces:
-    starred = param.name == "*" or _starred(param)
+def _pieces(expander: Expander, subject: str | list[str], param: Param) -> Pieces:
+    """Return a value, or several as fields or, starred and quoted, joined."""
+    starred = param.name == "*" or bool(param.index) and getattr((param.index or ("",))[0], "value", "") == "*"
     if param.quoted and starred:
         ifs = expander.shell.state.get("IFS")
-        joint = " " if ifs is None else ifs[:1]
-        return [Piece(joint.join(values), True)]
+        return [Piece((" " if ifs is None else ifs[:1]).join(_listed(subject)), True)]
     found: Pieces = []
-    for number, value in enumerate(values):
-        if number:
-            found.append(None)
-        found.append(Piece(value, param.quoted, not param.quoted))
-    return found
+    for value in _listed(subject):
+        found += [None, Piece(value, param.quoted, not param.quoted)]
+    return found[1:]
 
 
-def _starred(param: Param) -> bool:
-    return bool(param.index) and getattr(param.index[0], "value", "") == "*" if param.index else False
-
-
-async def _list(expander: Expander, param: Param, values: list[str], name: str) -> Pieces:
-    """Apply an operator to every element."""
-    op = param.op
-    if op.lstrip(":") in ("-", "=", "?", "+") and op:
-        empty = not values or op.startswith(":") and not any(values)
-        return await _alternative(expander, param, name, " ".join(values), empty=empty, many=values)
-    if op == ":":
-        whole = [expander.shell.name, *values] if name in ("@", "*") else values
-        first, last = await _range(expander, param, len(whole))
-        return _many(expander, whole[first:last], param)
-    if op:
-        values = [await _operate(expander, param, value) for value in values]
-    return _many(expander, values, param)
-
-
-async def _scalar(expander: Expander, param: Param, name: str, index: str | None) -> Pieces:
-    value = _get(expander, name, index)
-    op = param.op
-    if op and op.lstrip(":") in ("-", "=", "?", "+"):
-        return await _alternative(
-            expander, param, name, value or "", empty=not value if op[0] == ":" else value is None
-        )
-    if value is None:
-        if "nounset" in expander.shell.state.options and name not in ("!",):
-            raise expander.shell.unset(name)
-        value = ""
-    if op == ":":
-        first, last = await _range(expander, param, len(value))
-        value = value[first:last]
-    elif op:
-        value = await _operate(expander, param, value)
-    return _one(value, param)
-
-
-async def _alternative(
-    expander: Expander, param: Param, name: str, value: str, *, empty: bool, many: list[str] | None = None
-) -> Pieces:
-    kind = param.op[-1]
-    if kind == "+":
-        return [] if empty else await _argument(expander, param)
-    if not empty:
-        return _many(expander, many, param) if many is not None else _one(value, param)
-    if kind == "-":
-        return await _argument(expander, param)
+async def _alternative(expander: Expander, param: Param, name: str, subject: str | list[str] | None) -> Pieces:
+    """Do ``${name:-word}`` and its like."""
+    kind, shell = param.op[-1], expander.shell
+    values = _listed(subject)
+    empty = not values or param.op[0] == ":" and not any(values)
+    if not empty and kind != "+":
+        return _pieces(expander, subject or "", param)
+    if kind in "-+":
+        return [] if empty and kind == "+" else await expander.pieces(param.arg or (), splitting=not param.quoted)
     text = await expander.value(param.arg or ())
     if kind == "=":
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise ShellError(f"${name}: cannot assign in this way", 1)
-        expander.shell.state.set(name, text)
-        return _one(text, param)
-    bash = expander.shell.dialect == "bash"
+        shell.state.set(name, text)
+        return _pieces(expander, text, param)
+    bash = shell.dialect == "bash"
     standard = "parameter null or not set" if param.op == ":?" and bash else "parameter not set"
-    status = 2 if not bash else 1 if expander.shell.subshell else 127
-    raise ShellError(f"{name}: {text or standard}", status)
-
-
-async def _argument(expander: Expander, param: Param) -> Pieces:
-    return await expander.pieces(param.arg or (), splitting=not param.quoted)
+    raise ShellError(f"{name}: {text or standard}", 2 if not bash else 1 if shell.subshell else 127)
 
 
 async def _range(expander: Expander, param: Param, size: int) -> tuple[int, int]:

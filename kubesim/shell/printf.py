@@ -12,6 +12,7 @@ WIDEST = 65_536
 MOST_DIGITS = 512
 _DIRECTIVE = re.compile(r"%([-+ #0']*)(\*|\d+)?(?:\.(\*|-?\d*))?(?:hh|h|ll|l|j|z|t|L)?([a-zA-Z%]|\([^)]*\)T)?")
 _ESCAPE = re.compile(ESCAPE, re.DOTALL)
+_ENDED = re.compile(r"((?:[^\\]|\\[^c])*?)\\c", re.DOTALL)
 
 
 class FormatError(Exception):
@@ -20,24 +21,13 @@ class FormatError(Exception):
 
 def escapes(text: str, *, echo: bool = False, hexadecimal: bool = True) -> tuple[str, bool]:
     """Replace backslash sequences; True after ``\\c``, which ends the output."""
-    out: list[str] = []
-    at = 0
-    while at < len(text):
-        slash = text.find("\\", at)
-        if slash < 0 or slash == len(text) - 1:
-            break
-        out.append(text[at:slash])
-        match = _ESCAPE.match(text, slash)
-        if match is None:
-            break
-        at = match.end()
-        if match["char"] == "c":
-            return "".join(out), True
-        if match["octal"] and echo and text[slash + 1] != "0" or match["hex"] and not hexadecimal:
-            out.append(match[0])
-        else:
-            out.append(unescaped(match))
-    return "".join(out) + text[at:], False
+    ended = _ENDED.match(text)
+
+    def one(match: re.Match[str]) -> str:
+        foreign = match["octal"] and echo and match[0][1] != "0" or match["hex"] and not hexadecimal
+        return match[0] if foreign else unescaped(match)
+
+    return _ESCAPE.sub(one, ended[1] if ended else text), ended is not None
 
 
 class Formatter:

@@ -13,6 +13,12 @@ from kubesim.shell.patterns import CLASSES
 MATCH_S = 0.02
 LONGEST = 20_000
 
+ESCAPES = {
+    "<": "\\b(?=\\w)", ">": "\\b(?<=\\w)", "`": "\\A", "'": "\\Z", "n": "\\n", "t": "\\t",
+    **{char: f"\\{char}" for char in "wWsSbB"}, **{digit: f"(?:\\{digit})" for digit in "123456789"},
+}  # fmt: skip
+"""What GNU's regular expressions know behind a backslash."""
+
 
 class RegexError(Exception):
     """A pattern that is none, in the C library's words; or one that takes too long."""
@@ -112,18 +118,8 @@ class _Reader:
             self._interval("\\}")
         elif not self.extended and char in "+?":
             self._repeat(char)
-        elif char in "wWsSbB":
-            self._put("\\" + char)
-        elif char in "<>":
-            self._put("\\b(?=\\w)" if char == "<" else "\\b(?<=\\w)")
-        elif char in "123456789":
-            self._put(f"(?:\\{char})")
-        elif char == "`" or char == "'":
-            self._put("\\A" if char == "`" else "\\Z")
-        elif char in "nt":
-            self._put("\\n" if char == "n" else "\\t")
         else:
-            self._put(regex.escape(char))
+            self._put(ESCAPES.get(char) or regex.escape(char))
 
     def _interval(self, end: str) -> None:
         match = re.compile(r"(\d*)(,?)(\d*)" + re.escape(end)).match(self.pattern, self.at)

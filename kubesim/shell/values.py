@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kubesim.shell import dialects, sockets
@@ -85,27 +85,15 @@ class Values(ABC):
             if number == 0:
                 return self.name
             return self.state.positional[number - 1] if number <= len(self.state.positional) else None
-        special = self._special(name)
-        if special is not None:
-            return special
-        return self.state.get(name)
+        if name in _SPECIAL:
+            return _SPECIAL[name](self)
+        dynamic = self._dynamic(name) if name.isupper() else None
+        return self.state.get(name) if dynamic is None else dynamic
 
-    def _special(self, name: str) -> str | None:
-        if name == "?":
-            return str(self.status)
-        if name == "#":
-            return str(len(self.state.positional))
-        if name == "$":
-            return str(self.first)
-        if name == "!":
-            return str(self.last_background) if self.last_background else None
-        if name == "-":
-            standard = "hB" if self.dialect == "bash" else ""
-            given = "c" if self.command_string and self.dialect != "dash" else ""
-            return self.state.flags() + standard + given + ("i" if self.interactive else "")
-        if name in ("@", "*"):
-            return " ".join(self.state.positional) if self.state.positional else None
-        return self._dynamic(name) if name.isupper() else None
+    def _flags(self) -> str:
+        """Return ``$-``."""
+        given = "c" if self.command_string and self.dialect != "dash" else ""
+        return self.state.flags() + "hB" * (self.dialect == "bash") + given + "i" * self.interactive
 
     def _dynamic(self, name: str) -> str | None:
         machine, bash = self.process.machine, self.dialect == "bash"
@@ -425,3 +413,13 @@ class Values(ABC):
         """Print a line of ``set -x``."""
         mark = self.state.get("PS4")
         await self.process.error(f"{'+ ' if mark is None else mark}{' '.join(words)}\n")
+
+
+_SPECIAL: dict[str, Callable[[Values], str | None]] = {
+    "?": lambda shell: str(shell.status),
+    "#": lambda shell: str(len(shell.state.positional)),
+    "$": lambda shell: str(shell.first),
+    "!": lambda shell: str(shell.last_background) if shell.last_background else None,
+    "-": Values._flags,
+    **dict.fromkeys("@*", lambda shell: " ".join(shell.state.positional) if shell.state.positional else None),
+}

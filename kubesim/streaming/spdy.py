@@ -11,7 +11,9 @@ import struct
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
+from pathlib import Path
 
+from kubesim import data
 from kubesim.streaming.pipe import FULL_BYTES, Pipe
 
 VERSION = 0x8003
@@ -20,27 +22,9 @@ LONGEST_HEADERS = 64 * 1024  # after decompression
 LONGEST_DATA = 32 * 1024
 MAX_STREAMS = 512
 FIN = 0x01
-_NAMES = (
-    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges age "
-    "allow authorization cache-control connection content-base content-encoding content-language content-length "
-    "content-location content-md5 content-range content-type date etag expect expires from host if-match "
-    "if-modified-since if-none-match if-range if-unmodified-since last-modified location max-forwards pragma "
-    "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
-    "user-agent vary via warning www-authenticate method get status"
-)
-_VALUES = ["200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin"]
-_REST = (
-    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505203 Non-Authoritative "
-    "Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized403 Forbidden404 Not Found500 "
-    "Internal Server Error501 Not Implemented503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec "
-    "00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,"
-    "application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset="
-    "iso-8859-1,utf-,*,enq=0."
-)
-
-DICTIONARY = (
-    b"".join(len(word).to_bytes(4, "big") + word.encode() for word in _NAMES.split() + _VALUES) + _REST.encode()
-)
+_TABLE = data.read(Path(__file__).with_name("spdy.yaml"))
+_WORDS = [word.encode() for word in [*_TABLE["names"].split(), *_TABLE["values"]]]
+DICTIONARY = b"".join(len(word).to_bytes(4, "big") + word for word in _WORDS) + _TABLE["rest"].encode()
 """What SPDY/3 compresses headers with: section 2.6.10.1."""
 
 
