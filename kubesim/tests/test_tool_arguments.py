@@ -69,3 +69,10 @@ async def test_what_a_tool_knows_is_still_taken():
         name, _, rest = line.partition(" ")
         said, status = await called(name, rest)
         assert status == 0, (line, said)
+
+
+async def test_ps_refuses_a_column_that_it_does_not_know():
+    said, status = await called("ps", "-o pid,nosuch")
+    assert (said.splitlines()[0], status) == ('error: unknown user-defined format specifier "nosuch"', 1)
+    said, status = await called("ps", "-o pid=,user:20,etimes")
+    assert (said.split()[:2], status) == (["USER", "ELAPSED"], 0)

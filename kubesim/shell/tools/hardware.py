@@ -109,15 +109,8 @@ def _gpu_details(gpu: Device, verbosity: int) -> list[str]:
     small, large = memories(gpu)
     base = 0xA000 + gpu.index * 0x200
     generation, width = gpu.trouble.narrow or (pci["generation"], pci["width"])
-    lines += [f"Physical Slot: {gpu.index + 3}", f"Flags: bus master, fast devsel, latency 0, IRQ {150 + gpu.minor}, "
-              f"NUMA node {gpu.numa}"]  # fmt: skip
-    lines += [
-        f"Memory at {base >> 8:x}000000 (64-bit, prefetchable) [size={small}]",
-        f"Memory at {base:x}00000000 (64-bit, prefetchable) [size={large}]",
-        "Capabilities: [40] Power Management version 3",
-        "Capabilities: [48] MSI: Enable- Count=1/16 Maskable+ 64bit+",
-        "Capabilities: [60] Express Endpoint, MSI 00",
-    ]
+    values = {"slot": gpu.index + 3, "irq": 150 + gpu.minor, "gpu": gpu, "small": small, "large": large}
+    lines += kit.told("lspci", first=f"{base >> 8:x}", second=f"{base:x}", **values).splitlines()
     if verbosity > 1:
         down = [generation < pci["generation"], width < pci["width"]]
         words = [" (downgraded)" if each else " (ok)" for each in down]

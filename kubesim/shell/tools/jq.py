@@ -45,20 +45,10 @@ async def _bound(process: Process, flag: str, name: str, text: str) -> Any:
         data = kit.text(process.view.read(text))
         return data if flag == "--rawfile" else _values(data)
     except FileError as error:
-        raise Leave(
-            await process.fail(
-                f"error: Bad JSON in --{flag[2:]} {name} {text}: Could not open {text}: {error.text}", 2
-            )
-        ) from error
+        text = f"error: Bad JSON in --{flag[2:]} {name} {text}: Could not open {text}: {error.text}"
+        raise Leave(await process.fail(text, 2)) from error
     except (ValueError, RecursionError) as error:
-        raise Leave(
-            await process.fail(
-                f"error: Invalid JSON text passed to {flag}\n"
-                f"Use {process.name} --help for help with command-line options,\n"
-                f"or see the jq manpage, or online docs  at https://jqlang.github.io/jq",
-                2,
-            )
-        ) from error
+        raise Leave(await process.fail(kit.told("jq_bad_argument", flag=flag), 2)) from error
 
 
 def _values(text: str) -> list[Any]:

@@ -21,15 +21,6 @@ MOST_DATA = 32 << 20
 MOST_COUNTED = 256 << 20
 """Who has read so much without an end in sight is taken to read for ever."""
 BUSYBOX = "BusyBox v1.36.1 (2024-06-10 07:11:47 UTC) multi-call binary."
-_OPEN = {
-    "head": "cannot open '{name}' for reading: {text}",
-    "tail": "cannot open '{name}' for reading: {text}",
-    "sort": "cannot read: {name}: {text}",
-    "sed": "can't read {name}: {text}",
-    "awk": 'cannot open "{name}" ({text})',
-    "ls": "cannot access '{name}': {text}",
-    "file": "cannot open `{name}' ({text})",
-}
 
 
 @dataclass
@@ -207,8 +198,9 @@ async def usage(process: Process, why: str, which: str = "bad", **words: str) ->
 
 async def complain(process: Process, name: str, error: FileError, status: int = 1) -> int:
     """Say that a file cannot be opened, as this program words it."""
-    form = _OPEN.get(process.name, "{name}: {text}")
-    return await process.fail(form.format(name=name, text=error.text), status)
+    forms = _of(process)
+    form = forms.get("directory") if error.code == "EISDIR" else None
+    return await process.fail((form or forms["cannot"]).format(name=name, text=error.text), status)
 
 
 async def opened(process: Process, name: str) -> Handle | None:
@@ -220,13 +212,7 @@ async def opened(process: Process, name: str) -> Handle | None:
         if await _is_directory(process, name):
             raise FileError("EISDIR", name)
     except FileError as error:
-        if error.code == "EISDIR" and process.name in ("head", "tail", "sort", "wc", "sed"):
-            reading = {"head": f"error reading '{name}'", "tail": f"error reading '{name}'"}
-            shown = {"sort": f"read failed: {name}", "sed": f"couldn't edit {name}: not a regular file"}
-            text = reading.get(process.name) or shown.get(process.name) or name
-            await process.fail(text if process.name == "sed" else f"{text}: {error.text}")
-        else:
-            await complain(process, name, error)
+        await complain(process, name, error)
         return None
     return handle
 

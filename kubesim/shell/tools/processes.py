@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,10 +86,10 @@ def _picks(asked: Asked, each: Any) -> bool:
 
 def _sorted(rows: list[Any], asked: Asked, process: Process) -> list[Any]:
     """Return the processes as ``--sort`` wants them: the last key first, for sorting is stable."""
-    for key in reversed([key for key in asked.order.split(",") if key]):
-        column = COLUMNS.get(key.lstrip("+-"))
-        if column is not None:
-            rows.sort(key=lambda each: _comparable(column.value(_Used(process, each))), reverse=key.startswith("-"))
+    known = kit.table()["ps"]["columns"]
+    for key in reversed([key for key in asked.order.split(",") if key.lstrip("+-") in known]):
+        form = known[key.lstrip("+-")][1]
+        rows.sort(key=lambda each: _comparable(form.format(_Used(process, each))), reverse=key.startswith("-"))
     return rows
 
 
@@ -165,6 +164,14 @@ class _Used:
         self.tty, self.command = "pts/0" if each.terminal else "?", _command(each)
 
     @property
+    def cgroup(self) -> str:
+        return str(getattr(self.each, "cgroup", "0::/")).strip()
+
+    @property
+    def elapsed_time(self) -> str:
+        return _clock(self.elapsed)[3:]
+
+    @property
     def minutes(self) -> str:
         return f"{int(self.seconds) // 60}:{int(self.seconds) % 60:02d}"
 
@@ -217,64 +224,22 @@ async def _ps_forms(process: Process, rows: list[Any], flags: str, heads: dict[i
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of ``ps -o``; ``width`` is that of a number, which stands right."""
-
-    title: str
-    value: Callable[[_Used], str]
-    width: int = 0
-
-
-COLUMNS = {
-    "pid": Column("PID", lambda used: str(used.each.pid), 7),
-    "ppid": Column("PPID", lambda used: str(used.each.parent), 7),
-    "cmd": Column("CMD", lambda used: used.command),
-    "command": Column("COMMAND", lambda used: used.command),
-    "args": Column("COMMAND", lambda used: used.command),
-    "comm": Column("COMMAND", lambda used: used.each.name),
-    "user": Column("USER", lambda used: used.user),
-    "uid": Column("UID", lambda used: str(used.each.view.uid), 5),
-    "pgid": Column("PGID", lambda used: str(used.each.group), 7),
-    "nlwp": Column("NLWP", lambda used: "1", 4),
-    "ni": Column("NI", lambda used: "0", 3),
-    "lstart": Column("STARTED", lambda used: f"{used.each.started:%a %b %e %H:%M:%S %Y}", 24),
-    "start": Column("STARTED", lambda used: f"{used.each.started:%H:%M:%S}", 8),
-    "wchan": Column("WCHAN", lambda used: "-"),
-    "state": Column("S", lambda used: used.state[0], 1),
-    "s": Column("S", lambda used: used.state[0], 1),
-    "cgroup": Column("CGROUP", lambda used: getattr(used.each, "cgroup", "0::/").strip()),
-    "stat": Column("STAT", lambda used: used.state),
-    "rss": Column("RSS", lambda used: str(used.rss), 5),
-    "vsz": Column("VSZ", lambda used: str(used.vsz), 6),
-    "tty": Column("TT", lambda used: "?"),
-    "time": Column("TIME", lambda used: used.hours, 8),
-    "etime": Column("ELAPSED", lambda used: _clock(used.elapsed)[3:], 11),
-    **dict.fromkeys(("%cpu", "pcpu"), Column("%CPU", lambda used: used.cpu, 4)),
-    **dict.fromkeys(("%mem", "pmem"), Column("%MEM", lambda used: used.mem, 4)),
-}
-
-
 async def _ps_columns(process: Process, rows: list[Any], columns: list[str]) -> int:
-    names, heads = [], []
-    for name, equals, head in (piece.partition("=") for piece in columns):
-        names.append(name)
-        heads.append(head if equals else COLUMNS[name].title if name in COLUMNS else name.upper())
+    known, chosen = kit.table()["ps"]["columns"], [re.sub(r":\d+", "", piece).partition("=") for piece in columns]
+    for name, _, _ in chosen:
+        if name not in known:
+            await process.error(
+                f'error: unknown user-defined format specifier "{name}"\n\n' + kit.told("processes_usage")
+            )
+            return 1
+    heads = [head if equals else known[name][0] for name, equals, head in chosen]
     table = [heads] if any(heads) else []
-    table += [[_cell(name, _Used(process, each)) for name in names] for each in rows]
+    table += [[known[name][1].format(_Used(process, each)) for name, _, _ in chosen] for each in rows]
+    widths = [(known[name] + ["<8"])[2] for name, _, _ in chosen]
     for row in table:
-        cells = [_aligned(cell, name) for cell, name in zip(row, names, strict=True)]
+        cells = [f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)]
         await process.write(" ".join(cells).rstrip() + "\n")
     return 0
-
-
-def _cell(name: str, used: _Used) -> str:
-    return COLUMNS[name].value(used) if name in COLUMNS else "0.0"
-
-
-def _aligned(cell: str, name: str) -> str:
-    width = COLUMNS[name].width if name in COLUMNS else 0
-    return f"{cell:>{width}}" if width else f"{cell:<8}"
 
 
 async def kill(process: Process) -> int:
