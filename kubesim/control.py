@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -50,33 +49,29 @@ class Control:
             return json_response({"error": error.message}, error.code)
 
     async def _dispatch(self, request: web.Request, path: list[str]) -> web.Response:
-        """Find the handler of a path and method."""
-        handlers: dict[str, Callable[[], Awaitable[web.Response]]]
-        match path:
-            case ["health"]:
-                handlers = {"GET": self._health}
-            case ["clusters"]:
-                handlers = {"GET": self._list, "POST": lambda: self._create(request)}
-            case ["clusters", name]:
-                handlers = {
-                    "GET": lambda: self._get(name),
-                    "PATCH": lambda: self._patch(request, name),
-                    "DELETE": lambda: self._delete(name),
-                }
-            case _:
-                raise HostError(404, "Nothing is here; the control API begins at /control/clusters.")
-        handler = handlers.get(request.method)
-        if handler is None:
-            raise HostError(405, f"Use {' or '.join(handlers)} here.")
-        return await handler()
-
-    async def _health(self) -> web.Response:
-        """Answer GET /control/health."""
-        return json_response({"status": "ok", "clusters": len(self._host.clusters)})
-
-    async def _list(self) -> web.Response:
-        """Answer GET /control/clusters."""
-        return json_response({"clusters": [self._shown(cluster) for cluster in self._host.clusters]})
+        """Do what a method of a path means."""
+        host = self._host
+        match request.method, path:
+            case "GET", ["health"]:
+                return json_response({"status": "ok", "clusters": len(host.clusters)})
+            case "GET", ["clusters"]:
+                return json_response({"clusters": [self._shown(cluster) for cluster in host.clusters]})
+            case "POST", ["clusters"]:
+                return await self._create(request)
+            case "GET", ["clusters", name]:
+                return json_response(self._shown(host.get(name)))
+            case "PATCH", ["clusters", name]:
+                return await self._patch(request, name)
+            case "DELETE", ["clusters", name]:
+                await host.drop(name)
+                return json_response({"name": name, "status": "deleted"})
+            case _, ["health"]:
+                raise HostError(405, "Use GET here.")
+            case _, ["clusters"]:
+                raise HostError(405, "Use GET or POST here.")
+            case _, ["clusters", _]:
+                raise HostError(405, "Use GET or PATCH or DELETE here.")
+        raise HostError(404, "Nothing is here; the control API begins at /control/clusters.")
 
     async def _create(self, request: web.Request) -> web.Response:
         """Answer POST /control/clusters."""
@@ -89,10 +84,6 @@ class Control:
         }
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
-
-    async def _get(self, name: str) -> web.Response:
-        """Answer GET of one cluster."""
-        return json_response(self._shown(self._host.get(name)))
 
     async def _patch(self, request: web.Request, name: str) -> web.Response:
         """Answer PATCH of one cluster: its deadline."""
@@ -112,11 +103,6 @@ class Control:
         if "deadline" in body:
             raise HostError(422, "ttlSeconds: leave it out, or deadline.")
         return self._host.deadline_in(_count(body, "ttlSeconds", 0, MAX_TTL_S))
-
-    async def _delete(self, name: str) -> web.Response:
-        """Answer DELETE of one cluster."""
-        await self._host.drop(name)
-        return json_response({"name": name, "status": "deleted"})
 
     def _shown(self, cluster: Tenant) -> Obj:
         """Return a cluster as the API shows it."""

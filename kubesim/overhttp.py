@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Protocol
 from urllib.parse import quote
@@ -100,17 +101,20 @@ class HttpClient(Client):
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
-        return await self._call("GET", _path(_kind(resource), namespace, name))
+        return await self._call("GET", _path(registry.by_resource(resource), namespace, name))
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
         """Return all objects of a resource; an empty namespace means every namespace."""
         query = _chosen(labelSelector=label_selector, fieldSelector=field_selector)
-        kind = _kind(resource)
+        kind = registry.by_resource(resource)
         found = await self._call("GET", _path(kind, namespace), query)
         named = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return ObjectList([{**named, **item} for item in found.get("items") or ()], _version(found))
+        return ObjectList(
+            [{**named, **item} for item in found.get("items") or ()],
+            str((found.get("metadata") or {}).get("resourceVersion", "")),
+        )
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
@@ -124,7 +128,7 @@ class HttpClient(Client):
             resourceVersion=resource_version,
         )
         timeout = ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=SILENT_SECONDS)
-        path = _path(_kind(resource), namespace)
+        path = _path(registry.by_resource(resource), namespace)
         try:
             async with self._open().get(
                 self.server + path,
@@ -145,7 +149,7 @@ class HttpClient(Client):
 
     async def write(self, write: Write) -> Obj:
         """Send what a verb comes down to."""
-        path = _path(_kind(write.resource), write.namespace, write.name, write.subresource)
+        path = _path(registry.by_resource(write.resource), write.namespace, write.name, write.subresource)
         content_type = PATCH_TYPES[write.patch_type] if write.verb == "patch" else "application/json"
         return await self._call(METHODS[write.verb], path, body=write.body, content_type=content_type)
 
@@ -180,12 +184,10 @@ class HttpClient(Client):
         """Return an answer that is no success as the error that it tells."""
         if answer.status == 401:
             self._credential.refused()
-        try:
+        with suppress(orjson.JSONDecodeError):
             told = orjson.loads(body)
-        except orjson.JSONDecodeError:
-            told = None
-        if isinstance(told, dict) and told.get("kind") == "Status":
-            return _told(answer.status, told)
+            if isinstance(told, dict) and told.get("kind") == "Status":
+                return _told(answer.status, told)
         text = body.decode("utf-8", "replace").strip() or answer.reason or "no answer"
         return ApiError(answer.status, "", text)
 
@@ -219,10 +221,6 @@ def _told(code: int, status: Obj) -> ApiError:
     return ApiError(status.get("code") or code, *found)
 
 
-def _kind(resource: str) -> Kind:
-    return registry.by_resource(resource)
-
-
 def _path(kind: Kind, namespace: str, name: str = "", subresource: str = "") -> str:
     """Return the path of a collection, an object or a part of one."""
     parts = ["apis", kind.group, kind.version] if kind.group else ["api", kind.version]
@@ -235,10 +233,6 @@ def _path(kind: Kind, namespace: str, name: str = "", subresource: str = "") -> 
 def _chosen(**values: str) -> Obj:
     """Return what is not empty."""
     return {name: value for name, value in values.items() if value}
-
-
-def _version(found: Obj) -> str:
-    return str((found.get("metadata") or {}).get("resourceVersion", ""))
 
 
 def _object(body: bytes) -> Obj:
