@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from kubesim.goyaml import to_json, to_yaml
 from kubesim.shell.kubectl.client import VERSION, Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import FLAGS, NAMES, Flags
+from kubesim.shell.kubectl.flags import FLAGS, NAMES, SECTIONS, TEXTS, Flags
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.machine import Process
 
-HELP = (
-    "kubectl controls the Kubernetes cluster manager.\n\n"
-    " Find more information at: https://kubernetes.io/docs/reference/kubectl/\n"
-)
-SECTIONS = {
-    "Basic Commands (Beginner):": "create expose run set",
-    "Basic Commands (Intermediate):": "explain get edit delete",
-    "Deploy Commands:": "rollout scale autoscale",
-    "Cluster Management Commands:": "certificate cluster-info top cordon uncordon drain taint",
-    "Troubleshooting and Debugging Commands:": "describe logs attach exec port-forward proxy cp auth debug events",
-    "Advanced Commands:": "diff apply patch replace wait kustomize",
-    "Settings Commands:": "label annotate completion",
-    "Subcommands provided by plugins:": "",
-    "Other Commands:": "api-resources api-versions config plugin version",
-}
 COMPILER = {
     "buildDate": "2026-02-10T12:56:59Z", "compiler": "gc", "gitTreeState": "clean", "goVersion": "go1.24.12",
     "major": "1", "minor": "34", "platform": "linux/amd64",
@@ -34,7 +19,8 @@ def usage_of(command: str) -> str:
     known = {name.removeprefix(f"{command} ".lstrip()): text for name, text in NAMES.items() if _below(name, command)}
     text = f"{NAMES[command]}.\n\n" if command in NAMES else "" if known else f"Unknown help topic [`{command}`]\n\n"
     if not command:
-        text = HELP + "\n" + "\n".join(_listed(title, known, names.split()) for title, names in SECTIONS.items())
+        listed = [_listed(title, known, names.split()) for title, names in SECTIONS.items()]
+        text = "\n".join([TEXTS["help"], *listed])
     elif known:
         text += _listed("Available Commands:", known, sorted(known))
     if command in FLAGS:

@@ -9,7 +9,7 @@ from typing import Any
 from kubesim.goyaml import compact
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
 from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sources
@@ -17,11 +17,6 @@ from kubesim.shell.machine import Process
 
 MANAGER = "kubectl-client-side-apply"
 LAST = "kubectl.kubernetes.io/last-applied-configuration"
-MISSING = (
-    "Warning: resource {} is missing the {} annotation which is required by kubectl apply. kubectl apply should only "
-    "be used on resources created declaratively by either kubectl create --save-config or kubectl apply. "
-    "The missing annotation will be patched automatically.\n"
-)
 
 
 def configured(obj: Obj) -> Obj:
@@ -87,7 +82,7 @@ async def _apply(process: Process, client: Client, opts: Flags, kind: Resource, 
         await _create(process, client, opts, kind, without_nulls(wanted), source)
         return
     if LAST not in (before["metadata"].get("annotations") or {}):
-        await process.error(MISSING.format(f"{kind.plural}/{before['metadata']['name']}", LAST))
+        await process.error(TEXTS["not applied"].format(f"{kind.plural}/{before['metadata']['name']}", LAST))
     patch, sort = patch_to(kind, before, wanted)
     if how == "client" or not patch:
         await report(process, opts, kind, before, "configured" if patch else "unchanged")

@@ -10,18 +10,13 @@ import yaml
 from kubesim import data
 from kubesim.shell.errors import FileError
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.results import change, dry, for_each, report, send
 from kubesim.shell.kubectl.targets import JSON, MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 
 LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-BAD_LABEL = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start "
-    "and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation "
-    "is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
 
 
 async def scale(process: Process, client: Client, opts: Flags) -> int:
@@ -82,7 +77,7 @@ async def label(process: Process, client: Client, opts: Flags) -> int:
 def _check_labels(changes: dict[str, str | None]) -> None:
     for key, value in changes.items():
         if value is not None and (len(value) > 63 or not LABEL.fullmatch(value)):
-            raise KubectlError(f'error: invalid label value: "{key}={value}": {BAD_LABEL}')
+            raise KubectlError(f'error: invalid label value: "{key}={value}": {TEXTS["wrong label"]}')
 
 
 async def _label(

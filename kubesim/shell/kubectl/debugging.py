@@ -8,36 +8,14 @@ import re
 from collections.abc import AsyncIterator
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import PROFILES, TEXTS, Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.streams import enter
 from kubesim.shell.kubectl.targets import STRATEGIC, kinds_and_names
 from kubesim.shell.machine import Process
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-LEGACY = (
-    "--profile=legacy is deprecated and will be removed in the future. It is recommended to explicitly specify "
-    'a profile, for example "--profile=general".\n'
-)
-TARGETING = (
-    'Targeting container "{}". If you don\'t see processes from this container it may be because the container '
-    "runtime doesn't support this feature.\n"
-)
 IMAGE = re.compile(r"[a-zA-Z0-9](?:[\w.:/@-]*\w)?")
-PROFILES: dict[str, Obj] = {
-    "legacy": {},
-    "general": {"capabilities": {"add": ["SYS_PTRACE"]}},
-    "baseline": {},
-    "restricted": {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    },
-    "netadmin": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}},
-    "sysadmin": {"privileged": True},
-}
-"""The rights of the container that looks; ``general`` adds none to a node's."""
 WITHOUT_HOST, WITHOUT_DISK = ("baseline", "restricted"), ("baseline", "restricted", "netadmin")
 """Profiles whose pods on a node are in namespaces of their own, and those that do not see its disk."""
 _random = random.Random(4177)
@@ -70,11 +48,11 @@ async def _check(process: Process, opts: Flags) -> None:
     if not IMAGE.fullmatch(opts.get("image")):
         raise KubectlError(f'error: invalid image name "{opts.get("image")}": invalid reference format')
     if opts.get("target"):
-        await _tell(process, opts, TARGETING.format(opts.get("target")))
+        await _tell(process, opts, TEXTS["target"].format(opts.get("target")))
     if opts.on("tty") and not opts.on("stdin"):
         raise KubectlError("error: -i/--stdin is required for containers with -t/--tty=true")
     if opts.get("profile", "legacy") == "legacy":
-        await process.error(LEGACY)
+        await process.error(TEXTS["legacy profile"])
 
 
 async def _tell(process: Process, opts: Flags, text: str) -> None:

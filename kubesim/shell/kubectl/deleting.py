@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.results import DRY, dry
-from kubesim.shell.kubectl.targets import NOTHING, needs, paths, seconds
+from kubesim.shell.kubectl.targets import needs, paths, seconds
 from kubesim.shell.machine import Process
 
-FORCED = (
-    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
-    "The resource may continue to run on the cluster indefinitely.\n"
-)
 POLL_S = 0.2
 
 
@@ -23,9 +19,9 @@ async def delete(process: Process, client: Client, opts: Flags) -> int:
     if grace == "0" and not opts.on("force"):
         grace = "1"
     if opts.on("force"):
-        await process.error(FORCED)
+        await process.error(TEXTS["forced"])
     if not opts.files:
-        needs(opts, 1, NOTHING)
+        needs(opts, 1, TEXTS["nothing named"])
     doomed = await paths(process, client, opts)
     if not doomed:
         await process.write("No resources found\n")

@@ -11,18 +11,13 @@ from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.documents import documents
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import headless, report, send, validation
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 from kubesim.shell.quoting import quote
 
-HEADER = (
-    "# Please edit the object below. Lines beginning with a '#' will be ignored,\n"
-    "# and an empty file will abort the edit. If an error occurs while saving this file will be\n"
-    "# reopened with the relevant failures.\n#\n"
-)
 LETTERS = "0123456789"
 _random = random.Random(1986)
 
@@ -42,7 +37,7 @@ async def _edit(process: Process, client: Client, opts: Flags, kind: Resource, o
     original = to_yaml(headless(obj))
     text, reasons, failed, last, path = original, "", False, "", ""
     while True:
-        path, edited = await _opened(process, HEADER + reasons + text)
+        path, edited = await _opened(process, TEXTS["edited"] + reasons + text)
         body = _plain(edited)
         if failed and body == last:
             await _kept(process, path)

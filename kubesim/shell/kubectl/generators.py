@@ -11,17 +11,13 @@ from typing import Any
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj
-from kubesim.shell.kubectl.flags import Flags, number
+from kubesim.shell.kubectl.flags import TEXTS, Flags, number
 from kubesim.shell.kubectl.rights import SPECIAL
 from kubesim.shell.machine import Process
 
 Generator = Callable[[Process, Client, Flags], Awaitable[Obj]]
 RBAC = "rbac.authorization.k8s.io"
 KEY = re.compile(r"[-._a-zA-Z0-9]+")
-BAD_KEY = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
-    "or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 
 
 def wrong(text: str) -> KubectlError:
@@ -146,10 +142,8 @@ def _read(process: Process, path: str, key: str) -> dict[str, bytes]:
 
 def _keep(found: dict[str, bytes], key: str, data: bytes, opts: Flags, form: str) -> None:
     if not KEY.fullmatch(key):
-        text = {"configmap": "{key} is not a valid key name for a ConfigMap: {why}"}
-        raise wrong(
-            text.get(form, "{key} is not valid key name for a Secret {why}").format(key=json.dumps(key), why=BAD_KEY)
-        )
+        kind = "a valid key name for a ConfigMap:" if form == "configmap" else "valid key name for a Secret"
+        raise wrong(f"{json.dumps(key)} is not {kind} {TEXTS['wrong key']}")
     if key in found:
         raise wrong(
             f'cannot add key "{key}", another key by that name already exists in Data for ConfigMap "{opts.args[0]}"'

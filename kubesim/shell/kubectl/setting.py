@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.patches import difference, shape_of
 from kubesim.shell.kubectl.results import dry, for_each, report, send
-from kubesim.shell.kubectl.targets import MERGE, NOTHING, STRATEGIC, chosen, place
+from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 
 PLACES = {
@@ -103,7 +103,7 @@ def _parted(opts: Flags, pattern: str) -> tuple[list[str], list[str]]:
     changes = [word for word in opts.args if re.fullmatch(pattern, word, re.DOTALL)]
     words = [word for word in opts.args if word not in changes]
     if not words and not opts.files:
-        raise KubectlError(f"error: {NAMED if changes else NOTHING}")
+        raise KubectlError(f"error: {NAMED if changes else TEXTS['nothing named']}")
     return words, changes
 
 

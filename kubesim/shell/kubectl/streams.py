@@ -9,19 +9,13 @@ from urllib.parse import urlencode
 from kubesim.shell.errors import NetworkError, UpgradeError
 from kubesim.shell.handles import Handle, Messages
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, refusal_of
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.targets import kinds_and_names
 from kubesim.shell.machine import Process
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 DEFAULT = "kubectl.kubernetes.io/default-container"
 POLL_S = 0.2
-PROMPT = (
-    "All commands and output from this session will be recorded in container logs, including credentials and "
-    "sensitive information passed through the command prompt.\n"
-    "If you don't see a command prompt, try pressing enter.\n"
-)
-NO_TERMINAL = "Unable to use a TTY - input is not a terminal or the right kind of file\n"
 
 
 async def exec_(process: Process, client: Client, opts: Flags) -> int:
@@ -40,7 +34,7 @@ async def _has_terminal(process: Process, opts: Flags) -> bool:
     """Tell whether a terminal is asked for and is there."""
     missing = opts.on("tty") and process.tty(0) is None
     if missing:
-        await process.error(NO_TERMINAL)
+        await process.error(TEXTS["no terminal"])
     return opts.on("tty") and not missing
 
 
@@ -104,7 +98,7 @@ async def _attached(process: Process, client: Client, opts: Flags, pod: Obj, con
     if stdin and not spec.get("stdin"):
         stdin = False
     if not opts.on("quiet"):
-        await process.error(PROMPT)
+        await process.error(TEXTS["joined"])
     return await _converse(process, client, pod, "attach", _asked(container, stdin, tty), stdin=stdin, tty=tty)
 
 

@@ -12,7 +12,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.documents import documents
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.times import parse_go_duration
@@ -20,14 +20,6 @@ from kubesim.times import parse_go_duration
 MERGE, STRATEGIC, JSON = (f"application/{kind}-patch+json" for kind in ("merge", "strategic-merge", "json"))
 LISTING = ("describe", "rollout history", "rollout status")
 """Commands that take a kind without a name for all of it."""
-
-
-NOTHING = """You must provide one or more resources by argument or filename.
-Example resource specifications include:
-   '-f rsrc.yaml'
-   '--filename=rsrc.json'
-   '<resource> <name>'
-   '<resource>'"""
 
 
 def needs(opts: Flags, count: int, text: str) -> None:
@@ -89,8 +81,8 @@ async def chosen(process: Process, client: Client, opts: Flags, words: list[str]
             found.append((kind, await client.request("GET", place(client, kind, obj))))
         return found
     if not words:
-        nothing = "at least one resource must be specified to use a selector" if opts.get("selector") else NOTHING
-        raise KubectlError(f"error: {nothing}")
+        unnamed = "at least one resource must be specified to use a selector"
+        raise KubectlError(f"error: {unnamed if opts.get('selector') else TEXTS['nothing named']}")
     everywhere = opts.on("all-namespaces")
     for kind, name in await kinds_and_names(client, words):
         if not name and not (opts.get("selector") or opts.on("all") or everywhere or opts.command in LISTING):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kubesim.shell.kubectl import jsonpath
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.results import report
 from kubesim.shell.kubectl.targets import paths, seconds
 from kubesim.shell.machine import Process
@@ -15,10 +15,6 @@ from kubesim.shell.machine import Process
 POLL_S = 0.2
 WEEK_S = 7 * 24 * 3600.0
 Holds = Callable[[Obj], bool]
-FORMAT = (
-    "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or "
-    "--for=jsonpath='{.status.readyReplicas}'"
-)
 
 
 async def wait(process: Process, client: Client, opts: Flags) -> int:
@@ -78,7 +74,7 @@ def _path(text: str) -> Holds:
     text = text.strip("'\"")
     match = re.fullmatch(r"('?\{.*\}'?|[^=]*)(?:=([^=].*))?", text, re.DOTALL)
     if not match:
-        raise KubectlError(f"error: {FORMAT}")
+        raise KubectlError(f"error: {TEXTS['wait format']}")
     path, wanted = jsonpath.relaxed(match[1].strip("'")), match[2]
 
     def holds(obj: Obj) -> bool:
