@@ -31,7 +31,7 @@ from kubesim.admission.validation import (
     validate_status,
     validate_update,
 )
-from kubesim.api import meta, status
+from kubesim.api import status
 from kubesim.api.convert import to_stored
 from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
@@ -160,7 +160,6 @@ def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Pat
 
 def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     """Complete a new object and refuse what may not be (403, 404, 422)."""
-    options.warnings += meta.without_repeated_owners(new)
     for check in ops.checks:
         check(ops, kind, None, new, "", options)
     namespaces.check(ops, kind, new)
@@ -243,7 +242,6 @@ def validate(
 
 def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str, options: Options) -> None:
     """Complete a changed object and refuse what may not change (422)."""
-    options.warnings += meta.without_repeated_owners(new)
     for check in ops.checks:
         check(ops, kind, old, new, subresource, options)
     if subresource == "finalize":

@@ -8,8 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import orjson
-
 from kubesim.api import status
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -27,12 +25,6 @@ KEPT = (
     "generation",
     "namespace",
     "name",
-)
-
-
-REPEATED_OWNERS = (
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
-    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
 )
 
 
@@ -72,20 +64,6 @@ def check_unversioned(metadata: Obj) -> None:
     digits = text.lstrip("0") if text.isascii() and text.isdecimal() else ""
     if 0 < len(digits) <= MAX_DIGITS and int(digits) < 1 << 64:
         raise status.bad_request("resourceVersion should not be set on objects to be created")
-
-
-def without_repeated_owners(new: Obj) -> list[str]:
-    """Drop owners that are named twice in the same words; return what is told of them."""
-    owners = new["metadata"].get("ownerReferences") or []
-    first: dict[bytes, Obj] = {}
-    for owner in owners:
-        first.setdefault(orjson.dumps(owner, option=orjson.OPT_SORT_KEYS), owner)
-    kept = [*first.values()]
-    if len(kept) == len(owners):
-        return []
-    new["metadata"]["ownerReferences"] = kept
-    uids = dict.fromkeys(owner["uid"] for at, owner in enumerate(owners) if owner in owners[:at])
-    return [REPEATED_OWNERS + ", ".join(uids)]
 
 
 def check_namespace(kind: Kind, metadata: Obj, namespace: str) -> None:

@@ -26,7 +26,7 @@ LEFT_OUT = (
     "choose no profiles of AppArmor and seccomp, but may not ask for none. Prometheus has no functions of angles, "
     "logarithms and dates, no @ modifier, no label_join and count_values, and neither formats queries nor tells of "
     "exemplars, Alertmanagers, the metadata of targets and how far its log was replayed. Nobody is warned of ports "
-    "that several containers declare."
+    "that several containers declare, or of owners that an object names twice."
 )
 NODES_LEFT_OUT = (
     "On nodes, dcgmi has no statistics of jobs and processes (stats), policies, configurations, field groups, "
