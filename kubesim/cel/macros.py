@@ -37,15 +37,21 @@ def _loop(node: Node, bodies: int = 1) -> tuple[Step, str, list[Step]] | None:
     return compiled(holder), variable.text, [compiled(part) for part in inner]
 
 
-def _deciding(enough: bool) -> Callable[[Node], Step | None]:
-    """Return ``all`` (which false decides) or ``exists`` (which true does)."""
+def _looping(make: Callable[[Step, str, Step], Step]) -> Callable[[Node], Step | None]:
+    """Return a macro of one expression, which is none where there is no loop."""
 
     def macro(node: Node) -> Step | None:
         found = _loop(node)
-        if found is None:
-            return None
-        holder, name, (body,) = found
+        return None if found is None else make(found[0], found[1], found[2][0])
 
+    return macro
+
+
+def _deciding(enough: bool) -> Callable[[Node], Step | None]:
+    """Return ``all`` (which false decides) or ``exists`` (which true does)."""
+
+    @_looping
+    def macro(holder: Step, name: str, body: Step) -> Step:
         def step(run: Run) -> Any:
             wrong: CelError | None = None
             for _ in _rounds(run, holder(run), name):
@@ -70,12 +76,8 @@ def _deciding(enough: bool) -> Callable[[Node], Step | None]:
     return macro
 
 
-def _exists_one(node: Node) -> Step | None:
-    found = _loop(node)
-    if found is None:
-        return None
-    holder, name, (body,) = found
-
+@_looping
+def _exists_one(holder: Step, name: str, body: Step) -> Step:
     def step(run: Run) -> Any:
         count = 0
         for _ in _rounds(run, holder(run), name):
@@ -93,12 +95,8 @@ def _true(value: Any) -> bool:
     return value
 
 
-def _filter(node: Node) -> Step | None:
-    found = _loop(node)
-    if found is None:
-        return None
-    holder, name, (body,) = found
-
+@_looping
+def _filter(holder: Step, name: str, body: Step) -> Step:
     def step(run: Run) -> Any:
         run.meter.add(NEW_LIST + 1)
         kept = []
