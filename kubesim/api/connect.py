@@ -18,9 +18,8 @@ from kubesim import admission
 from kubesim.admission.requests import Request
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.backend import Backend
-from kubesim.api.negotiate import parse_bool
+from kubesim.api.negotiate import CONNECTIONS, RequestInfo, parse_bool
 from kubesim.api.options import Options
-from kubesim.api.requestinfo import STREAMS, RequestInfo
 from kubesim.api.status import bad_request
 from kubesim.api.streams import abort, container_of, still_allowed
 from kubesim.asking import answered
@@ -48,7 +47,7 @@ def serves(kind: Kind, info: RequestInfo) -> bool:
     """Whether a request is one of these."""
     if not info.name or kind.namespaced != bool(info.namespace) or kind.subresource(info.subresource) is None:
         return False
-    return info.subresource == "proxy" or ((kind.resource, info.subresource) in STREAMS and not info.rest)
+    return info.subresource == "proxy" or ((kind.resource, info.subresource) in CONNECTIONS and not info.rest)
 
 
 async def answer(

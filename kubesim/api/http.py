@@ -9,12 +9,11 @@ import uuid
 import orjson
 from aiohttp import web
 
-from kubesim.api import discovery, nonresource, openapi, openapi_v2, requestinfo
+from kubesim.api import discovery, nonresource, openapi, openapi_v2
 from kubesim.api.answers import NO_CACHE, TOLD, as_asked, error_response, json_response, not_found
 from kubesim.api.backend import Backend
 from kubesim.api.callouts import Aggregator
-from kubesim.api.negotiate import negotiate, prefers_yaml, wants_aggregated
-from kubesim.api.requestinfo import RequestInfo
+from kubesim.api.negotiate import RequestInfo, negotiate, prefers_yaml, request_info, wants_aggregated
 from kubesim.api.resources import Resources
 from kubesim.auth.authn import impersonate
 from kubesim.auth.users import User, forbidden
@@ -55,7 +54,7 @@ class ApiServer:
     def _count(self, request: web.Request, path: str, code: int) -> None:
         """Count a request that was answered."""
         try:
-            info = requestinfo.read(request.method, path, request.query)
+            info = request_info(request.method, path, request.query)
         except ApiError:
             return
         scope = "" if not info.resource else "resource" if info.name else "namespace" if info.namespace else "cluster"
@@ -77,7 +76,7 @@ class ApiServer:
         """Answer somebody who is known and has a share left."""
         backend = self._backend
         user = impersonate(asking, request.headers, backend.authorizer)
-        info = requestinfo.read(request.method, path, request.query)
+        info = request_info(request.method, path, request.query)
         if not backend.authorizer.allows(user, info.attributes()):
             request[TOLD]["X-Content-Type-Options"] = "nosniff"
             raise forbidden(user, info.attributes(), backend.authorizer.refusal(user, info.attributes()) or "")

@@ -15,9 +15,8 @@ from kubesim.api import bodies, connect, managed, optionrules, streams
 from kubesim.api.answers import Encoder, as_asked, include_policy, not_found, with_warnings
 from kubesim.api.backend import Backend
 from kubesim.api.listing import check_list_version, check_version, listed
-from kubesim.api.negotiate import KNOWN, negotiate, parse_bool, parse_int
+from kubesim.api.negotiate import KNOWN, RequestInfo, negotiate, parse_bool, parse_int
 from kubesim.api.options import Options
-from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.status import bad_request, no_resource
 from kubesim.asking import answered
 from kubesim.auth.authn import readable

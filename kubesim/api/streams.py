@@ -19,9 +19,8 @@ from kubesim.api.backend import Backend, LogRequest
 from kubesim.api.convert import all_served, to_served
 from kubesim.api.durations import parse_time
 from kubesim.api.listing import check_number
-from kubesim.api.negotiate import parse_bool, parse_int
+from kubesim.api.negotiate import RequestInfo, parse_bool, parse_int
 from kubesim.api.optionrules import check_log, check_read
-from kubesim.api.requestinfo import RequestInfo
 from kubesim.api.selectors import matcher, parse_fields, parse_labels
 from kubesim.api.status import bad_request, not_found
 from kubesim.asking import Ask, Unanswered, answered

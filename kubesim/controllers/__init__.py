@@ -17,7 +17,6 @@ from kubesim.controllers.aggregation import (
 )
 from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller, Usage, nobody_measures
-from kubesim.controllers.certificates import CertificateController
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
@@ -31,7 +30,7 @@ from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
-from kubesim.controllers.tokens import TokenController
+from kubesim.controllers.tokens import CertificateController, TokenController
 from kubesim.controllers.volumes import EphemeralVolumeController, Provisioner, VolumeController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
