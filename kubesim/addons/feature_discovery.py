@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from types import MappingProxyType
 
-from kubesim.errors import ApiError
+from kubesim.addons.operator import Discovery
 from kubesim.gpu.board import Board
 from kubesim.gpu.mig import jpegs, multiprocessors
 from kubesim.gpu.products import MigProfile
@@ -18,37 +17,19 @@ from kubesim.kubelet.duties import Post
 from kubesim.kubelet.plugin import strategy
 
 PREFIX = "nvidia.com/"
-POLL_S, MOMENT_S = 60.0, 1.0
-log = logging.getLogger(__name__)
+POLL_S = 60.0
 
 
-@dataclass
-class Discovery:
+class GpuDiscovery(Discovery):
     """The program of one node."""
 
-    post: Post
-    told: dict[str, str | None] = field(default_factory=dict)
+    every_s = POLL_S
+    told: Mapping[str, str | None] = MappingProxyType({})
     """What it has said last."""
 
-    def __post_init__(self) -> None:
-        self._task = asyncio.ensure_future(self._run())
-
-    def stop(self) -> None:
-        """Leave the labels as they are."""
-        self._task.cancel()
-
-    async def _run(self) -> None:
-        clock, board = self.post.clock, self.post.machines.gpus(self.post.node).board
-        await clock.sleep(MOMENT_S)
-        while True:
-            try:
-                await self._tell(board)
-            except (ApiError, ConnectionError) as error:
-                log.info("the features of %s could not be told: %s", self.post.node, error)
-            await clock.sleep(POLL_S)
-
-    async def _tell(self, board: Board) -> None:
+    async def tell(self) -> None:
         """Write what has changed since it said something last, or since the node was made."""
+        board = self.post.machines.gpus(self.post.node).board
         found: dict[str, str | None] = {**labels(board, strategy(self.post))}
         if found == self.told:
             return
@@ -102,6 +83,6 @@ def _instances(name: str, board: Board, profile: MigProfile, count: int) -> dict
     return _resource(name, label, count, profile.memory_mib) | attributes
 
 
-def begin(post: Post) -> Discovery | None:
+def begin(post: Post) -> GpuDiscovery | None:
     """Label the node, if it has GPUs."""
-    return Discovery(post) if post.machines.gpus(post.node).count else None
+    return GpuDiscovery(post) if post.machines.gpus(post.node).count else None

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from dataclasses import dataclass
-
-from kubesim.addons.operator import Operator
+from kubesim.addons.operator import Discovery, Operator
 from kubesim.controllers.base import Context, Controller
-from kubesim.errors import ApiError, Obj, tolerating
+from kubesim.errors import Obj, tolerating
 from kubesim.gpu.hardware import bus
 from kubesim.kubelet.duties import Post
 
@@ -18,33 +14,13 @@ PREFIX = "feature.node.kubernetes.io/"
 CPUID = ("AESNI", "AMXTILE", "AVX2", "AVX512BF16", "AVX512F", "FMA3")
 CLASSES = ("03", "0b40", "12")
 """The classes of devices on the bus that labels are made of, where nobody configures others."""
-RETRY_S, MOMENT_S = 5.0, 0.5
-log = logging.getLogger(__name__)
 
 
-@dataclass
-class Worker:
+class Worker(Discovery):
     """The worker of one node."""
 
-    post: Post
-
-    def __post_init__(self) -> None:
-        self._task = asyncio.ensure_future(self._run())
-
-    def stop(self) -> None:
-        """Leave what it has told."""
-        self._task.cancel()
-
-    async def _run(self) -> None:
-        await self.post.clock.sleep(MOMENT_S)
-        while True:
-            try:
-                return await self._tell()
-            except (ApiError, ConnectionError) as error:
-                log.info("the features of %s could not be told: %s", self.post.node, error)
-            await self.post.clock.sleep(RETRY_S)
-
-    async def _tell(self) -> None:
+    async def tell(self) -> None:
+        """Make the node's object."""
         node = await self.post.client.get("nodes", self.post.node)
         board = self.post.machines.gpus(self.post.node).board
         vendors = {each.ids.partition(":")[0] for each in bus(board) if each.code.startswith(CLASSES)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import tomllib
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,8 @@ from kubesim.errors import ApiError, Obj
 from kubesim.informer import Informers
 from kubesim.kubelet.duties import Post
 
-RETRY_S = 5.0
+log = logging.getLogger(__name__)
+MOMENT_S, RETRY_S = 1.0, 5.0
 """How long an operator waits for its kinds to be defined, or for the right to read them."""
 Make = Callable[[Context, Post], Controller]
 
@@ -53,6 +55,37 @@ class Operator:
                 await self._post.clock.sleep(RETRY_S)
             else:
                 return
+
+
+class Discovery:
+    """A program that tells what its node has, after a moment, and again as often as ``every_s`` says; 0: once.
+
+    Subclasses say what in ``tell``.
+    """
+
+    every_s = 0.0
+
+    def __init__(self, post: Post) -> None:
+        self.post = post
+        self._task = asyncio.ensure_future(self._run())
+
+    def stop(self) -> None:
+        """Leave what it has told."""
+        self._task.cancel()
+
+    async def tell(self) -> None:
+        """Write what has changed. Raises ``ApiError``."""
+
+    async def _run(self) -> None:
+        await self.post.clock.sleep(MOMENT_S)
+        done = False
+        while self.every_s or not done:
+            try:
+                await self.tell()
+                done = True
+            except (ApiError, ConnectionError) as error:
+                log.info("the features of %s could not be told: %s", self.post.node, error)
+            await self.post.clock.sleep(self.every_s or RETRY_S)
 
 
 async def settings(post: Post, key: str) -> dict[str, Any]:

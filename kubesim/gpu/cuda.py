@@ -28,8 +28,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.loads import Load, loads
 from kubesim.gpu.mig import COMPUTE_SLICES, Instance
+from kubesim.gpu.products import Load, loads
 from kubesim.gpu.xids import CUDA_ERRORS
 
 if TYPE_CHECKING:

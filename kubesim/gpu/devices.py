@@ -11,9 +11,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from kubesim.gpu.loads import Load
 from kubesim.gpu.mig import COMPUTE_SLICES, Instance
-from kubesim.gpu.products import Product
+from kubesim.gpu.products import Load, Product
 
 COOLING_S = 45.0
 """Time constant of heating and cooling."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubesim.gpu.devices import Device, State, Task, energy_mj, power_share, temperature
 from kubesim.gpu.devices import limit as power_limit
-from kubesim.gpu.loads import Load, Range, swing, warm
+from kubesim.gpu.products import Load, Range, swing, warm
 
 SLOWED = 0.45
 """Share of its clocks that a device keeps while the hardware slows it."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kubesim import data
 from kubesim.acting import acting
@@ -19,6 +19,9 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.network.fabric import Fabric, Server
 from kubesim.network.pods import PodNetwork
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.machines import Machines
 
 
 class Duty(Protocol):
@@ -33,28 +36,6 @@ class Die(Protocol):
 
     def __call__(self, text: str, code: int = 1) -> None:
         """End it with an exit code."""
-
-
-class Machines(Protocol):
-    """What lies beneath a cluster: its machines, as a cloud or an administrator reaches them."""
-
-    def gpus(self, node: str) -> Any:
-        """Return the ``NodeGpus`` of a node. Raises KeyError for one that is not ours."""
-
-    def reboot(self, node: str) -> None:
-        """Turn a machine off and on again. Raises KeyError."""
-
-    def use(self, node: str, resource: str, amount: int) -> None:
-        """Let something that is no pod use so much of what a machine has. Raises KeyError."""
-
-    def serve(self, node: str, service: str, verb: str) -> None:
-        """Start, stop, restart or kill a service of a machine. Raises KeyError."""
-
-    async def add(self, node: Obj) -> None:
-        """Let a new machine register itself and join."""
-
-    def remove(self, node: str) -> None:
-        """Take a machine away, with everything on it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ from kubesim.gpu.board import GPU, SHORT, Board
 from kubesim.gpu.cuda import CudaDevice
 from kubesim.gpu.demand import USED_SHARE, wanted_mib
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.loads import Load, loads
-from kubesim.gpu.products import Product, products
+from kubesim.gpu.products import Load, Product, loads, products
 from kubesim.kubelet.crew import Numbers
 from kubesim.kubelet.failures import Library
 from kubesim.kubelet.programs import Program

@@ -6,14 +6,14 @@ import ipaddress
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.agents import Agents
-from kubesim.kubelet.duties import Duties, Machines
+from kubesim.kubelet.duties import Duties
 from kubesim.kubelet.gpus import NodeGpus
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import Downloads, NodeImages
@@ -51,6 +51,9 @@ class Watch:
     def grown(self) -> None:
         """Note that a process holds much more memory than before."""
 
+
+if TYPE_CHECKING:
+    from kubesim.kubelet.machines import Machines
 
 HOST_FILES = {
     "hosts": "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n169.254.169.254\tmetadata\n",

@@ -7,6 +7,7 @@ from kubesim.gpu.hardware import bus
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.host import Node as HostNode
+from kubesim.kubelet.inside import DRIVER_DEVICES
 from kubesim.network.fabric import Request
 from kubesim.shell import journals, proc, rootfs
 from kubesim.shell.files import HIDDEN, Device, Directory, File, Files, Listing, Mount, Node
@@ -147,12 +148,7 @@ def _devices(made: Machine, side: HostSide) -> Directory:
     known = side.devices.board.devices
     names = [(f"nvidia{each.minor}", 195, each.minor) for each in known if side.devices.board.loaded]
     if side.devices.board.loaded and known:
-        names += [
-            ("nvidiactl", 195, 255),
-            ("nvidia-modeset", 195, 254),
-            ("nvidia-uvm", 510, 0),
-            ("nvidia-uvm-tools", 510, 1),
-        ]
+        names += [*DRIVER_DEVICES, ("nvidia-modeset", 195, 254)]
         switches = [each for each in bus(side.devices.board) if each.kind == "Bridge" and each.ids.startswith("10de")]
         names += [(f"nvidia-nvswitch{at}", 240, at) for at in range(len(switches))]
         names += [("nvidia-nvswitchctl", 240, 255), ("nvidia-nvlink", 241, 0)] * bool(switches)

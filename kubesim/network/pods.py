@@ -11,8 +11,7 @@ from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
 from kubesim.network.dns import ClusterNames, outside
 from kubesim.network.door import SERVICE_ADDRESS, SERVICE_PORT
-from kubesim.network.fabric import Fabric, Request, Server
-from kubesim.network.pairs import Ends, joined
+from kubesim.network.fabric import Ends, Fabric, Request, Server, joined
 from kubesim.network.policy import API_SERVER, NAME_SERVER, Gate, pod_of
 from kubesim.network.world import ADDRESS as METADATA
 from kubesim.network.world import GOOGLE, WEB, MetadataServer, OutsideServer, has_metadata, hop, host_at

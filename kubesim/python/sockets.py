@@ -8,8 +8,7 @@ import io
 from collections import deque
 from typing import Any
 
-from kubesim.network.fabric import LONGEST_BODY, LONGEST_HEAD, Request, Response
-from kubesim.network.pairs import Ends, joined
+from kubesim.network.fabric import LONGEST_BODY, LONGEST_HEAD, Ends, Request, Response, joined
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import BrokenPipe, FileError, NetworkError
 from kubesim.shell.handles import CHUNK, Handle

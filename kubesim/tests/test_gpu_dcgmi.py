@@ -11,8 +11,7 @@ from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.dcgm import cli
 from kubesim.gpu.devices import Task
-from kubesim.gpu.loads import loads
-from kubesim.gpu.products import products
+from kubesim.gpu.products import loads, products
 from kubesim.shell.machine import Stdio
 from kubesim.tests.containers import Sink, run
 from kubesim.tests.installed import install

@@ -9,8 +9,7 @@ import pytest
 from kubesim.gpu import mig
 from kubesim.gpu.board import GPU, Board, NoDevice
 from kubesim.gpu.devices import Task
-from kubesim.gpu.loads import loads
-from kubesim.gpu.products import products
+from kubesim.gpu.products import loads, products
 from kubesim.gpu.readings import read
 from kubesim.gpu.xids import CUDA_ERRORS, dmesg, xids
 from kubesim.shell.journals import kernel

@@ -8,8 +8,7 @@ import pytest
 
 from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.devices import Task
-from kubesim.gpu.loads import loads
-from kubesim.gpu.products import products
+from kubesim.gpu.products import loads, products
 from kubesim.gpu.smi import cli, query
 from kubesim.gpu.smi.view import View
 

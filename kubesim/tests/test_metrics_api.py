@@ -11,8 +11,7 @@ import pytest
 
 from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.devices import Task
-from kubesim.gpu.loads import loads
-from kubesim.gpu.products import products
+from kubesim.gpu.products import loads, products
 from kubesim.metrics import dcgm, rules
 from kubesim.metrics.api import Prometheus
 from kubesim.metrics.exposition import Exposed, Family, render

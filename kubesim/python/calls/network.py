@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-from kubesim.network.pairs import Ends, joined
+from kubesim.network.fabric import Ends, joined
 from kubesim.network.pods import PodNetwork
 from kubesim.network.world import OutsideServer, host_at
 from kubesim.python.calls.files import added, handle
