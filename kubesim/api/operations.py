@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from kubesim import admission
-from kubesim.admission.usage import Ledger
+from kubesim.admission.quota import Ledger
 from kubesim.api import apply, deletion, managed, meta, optionrules, status, subresources
 from kubesim.api.apply import check_typed
 from kubesim.api.convert import all_served, at_rest, stored_kind, to_served, to_stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from kubesim.admission.usage import Tally, counted, written
+from kubesim.admission.quota import Tally, counted, written
 from kubesim.controllers.base import Context, Keeper, latest, queue_key
 from kubesim.errors import Obj
 from kubesim.schema.kinds import registry

@@ -16,8 +16,7 @@ from kubesim.metrics import cadvisor
 from kubesim.metrics.api import FLAGS
 from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
-from kubesim.metrics.monitor import Monitor, Probe
-from kubesim.metrics.servers import PrometheusServer, dcgm_exporter, node_exporter, state_exporter
+from kubesim.metrics.servers import Monitor, Probe, PrometheusServer, dcgm_exporter, node_exporter, state_exporter
 from kubesim.network.fabric import REASONS, Fabric, Server
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import NetworkError

@@ -10,7 +10,7 @@ import pytest
 
 from kubesim import clusterfile
 from kubesim.located import FileError
-from kubesim.metrics.monitor import Monitor
+from kubesim.metrics.servers import Monitor
 from kubesim.network.fabric import HttpServer, Request
 from kubesim.shell.machine import Stdio
 from kubesim.tests.containers import Sink

@@ -15,7 +15,7 @@ from kubesim.gpu.products import products
 from kubesim.metrics import dcgm, relabel
 from kubesim.metrics.api import parse_duration
 from kubesim.metrics.discovery import ConfigError, load, targets
-from kubesim.metrics.monitor import Monitor, Probe
+from kubesim.metrics.servers import Monitor, Probe
 from kubesim.tests.prometheus import Prometheus, installed
 
 START = datetime(2026, 11, 2, 8, tzinfo=UTC)

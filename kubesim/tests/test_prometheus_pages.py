@@ -10,10 +10,9 @@ import pytest
 
 from kubesim.clock import ManualClock
 from kubesim.metrics import pages
-from kubesim.metrics.monitor import Monitor, Probe
 from kubesim.metrics.promql.values import NAME
 from kubesim.metrics.scrape import Function
-from kubesim.metrics.servers import PrometheusServer
+from kubesim.metrics.servers import Monitor, Probe, PrometheusServer
 from kubesim.network.fabric import Request
 
 HOSTILE = '"><script>alert(1)</script>&\n\\'

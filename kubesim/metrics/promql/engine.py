@@ -13,9 +13,9 @@ from typing import Any
 
 import promql_parser as ast
 
-from kubesim.metrics.promql import functions, over_time
-from kubesim.metrics.promql.aggregations import aggregate
+from kubesim.metrics.promql import functions
 from kubesim.metrics.promql.binary import SETS, Matching, scalars, sets, vectors, with_scalar
+from kubesim.metrics.promql.functions import aggregate
 from kubesim.metrics.promql.values import (
     NAME,
     Match,
@@ -244,8 +244,8 @@ def _negated(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
 
 def _call(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
     name, arguments = node.func.name, node.args
-    if name in over_time.RATES or name in over_time.SUMMARIES:
-        return _each_window(run.matrix(arguments[0], at, depth), partial(over_time.over_time, name), name)
+    if name in functions.RATES or name in functions.SUMMARIES:
+        return _each_window(run.matrix(arguments[0], at, depth), partial(functions.over_time, name), name)
     if name in functions.MATH:
         return functions.mapped(name, run.vector(arguments[0], at, depth))
     if name not in _CALLS:
@@ -265,7 +265,7 @@ def _distinct(value: Value) -> Value:
 def _each_window(matrix: Matrix, of: Callable[[Window], float | None], name: str = "") -> Vector:
     found = [(window, of(window)) for window in matrix]
     samples = [Sample(window.labels, value) for window, value in found if value is not None]
-    return samples if name in over_time.KEEPS_NAME else [sample.bare(sample.value) for sample in samples]
+    return samples if name in functions.KEEPS_NAME else [sample.bare(sample.value) for sample in samples]
 
 
 def _absent(found: tuple[Any, Vector | Matrix]) -> Vector:
@@ -293,11 +293,11 @@ def _timestamps(found: tuple[Any, Vector], at: float) -> Vector:
 
 
 def _predicted(matrix: Matrix, ahead: float, at: float) -> Vector:
-    return _each_window(matrix, lambda window: over_time.predict_linear(window, at, ahead))
+    return _each_window(matrix, lambda window: functions.predict_linear(window, at, ahead))
 
 
 def _quantiles(share: float, matrix: Matrix) -> Vector:
-    return _each_window(matrix, lambda window: over_time.quantile_over_time(share, window))
+    return _each_window(matrix, lambda window: functions.quantile_over_time(share, window))
 
 
 _TIMED = frozenset({"time", "timestamp", "predict_linear"})
@@ -316,7 +316,7 @@ _CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
     "sort": ("v", functions.ordered),
     "sort_desc": ("v", partial(functions.ordered, descending=True)),
     "label_replace": ("vtttt", functions.label_replace),
-    "deriv": ("m", lambda matrix: _each_window(matrix, over_time.deriv)),
+    "deriv": ("m", lambda matrix: _each_window(matrix, functions.deriv)),
     "predict_linear": ("ms", _predicted),
     "quantile_over_time": ("sm", _quantiles),
     "histogram_quantile": ("sv", functions.histogram_quantile),
