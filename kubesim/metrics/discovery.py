@@ -136,21 +136,18 @@ def _object(prefix: str, obj: Obj) -> dict[str, str]:
     )
 
 
+def _meta(prefix: str, **found: Any) -> dict[str, str]:
+    return {f"{META}{prefix}_{name}": str(value) for name, value in found.items() if value}
+
+
 def _pod_labels(pod: Obj) -> dict[str, str]:
     status, owners = pod.get("status", {}), pod["metadata"].get("ownerReferences") or ()
-    ready = next((c["status"] for c in status.get("conditions") or () if c["type"] == "Ready"), "Unknown")
+    ready = next((c["status"] for c in status.get("conditions") or () if c["type"] == "Ready"), "Unknown").lower()
     owner: Obj = next((item for item in owners if item.get("controller")), {})
-    labels = _object("pod", pod) | {
-        f"{META}pod_ip": status.get("podIP", ""),
-        f"{META}pod_ready": ready.lower(),
-        f"{META}pod_phase": status.get("phase", ""),
-        f"{META}pod_node_name": pod["spec"].get("nodeName", ""),
-        f"{META}pod_host_ip": status.get("hostIP", ""),
-        f"{META}pod_uid": pod["metadata"]["uid"],
-        f"{META}pod_controller_kind": owner.get("kind", ""),
-        f"{META}pod_controller_name": owner.get("name", ""),
-    }
-    return {name: value for name, value in labels.items() if value}
+    where = {"ip": status.get("podIP"), "node_name": pod["spec"].get("nodeName"), "host_ip": status.get("hostIP")}
+    by = {"controller_kind": owner.get("kind"), "controller_name": owner.get("name")}
+    own = _meta("pod", ready=ready, phase=status.get("phase"), uid=pod["metadata"]["uid"], **where, **by)
+    return _object("pod", pod) | own
 
 
 def _pods(objects: Lister) -> Iterator[dict[str, str]]:
@@ -160,22 +157,17 @@ def _pods(objects: Lister) -> Iterator[dict[str, str]]:
             continue
         labels = _pod_labels(pod)
         for container in pod["spec"].get("containers") or ():
-            named = labels | {
-                f"{META}pod_container_name": container["name"],
-                f"{META}pod_container_image": container["image"],
-                f"{META}pod_container_init": "false",
-            }
-            ports = container.get("ports") or ()
-            for port in ports:
-                yield {"__address__": f"{address}:{port['containerPort']}", **named, **_port("pod_container", port)}
-            if not ports:
-                yield {"__address__": address, **named}
+            own = _meta("pod_container", name=container["name"], image=container["image"], init="false")
+            for port in container.get("ports") or ():
+                number = f"{address}:{port['containerPort']}"
+                yield {"__address__": number, **labels, **own, **_port("pod_container", port)}
+            if not container.get("ports"):
+                yield {"__address__": address, **labels, **own}
 
 
 def _port(prefix: str, port: Obj) -> dict[str, str]:
-    number = str(port.get("containerPort", port.get("port", "")))
-    found = {"name": port.get("name", ""), "number": number, "protocol": port.get("protocol", "TCP")}
-    return {f"{META}{prefix}_port_{key}": value for key, value in found.items() if value}
+    number, protocol = port.get("containerPort", port.get("port")), port.get("protocol", "TCP")
+    return _meta(f"{prefix}_port", name=port.get("name"), number=number, protocol=protocol)
 
 
 def _nodes(objects: Lister) -> Iterator[dict[str, str]]:
@@ -189,7 +181,7 @@ def _nodes(objects: Lister) -> Iterator[dict[str, str]]:
 def _services(objects: Lister) -> Iterator[dict[str, str]]:
     for service in objects("services"):
         meta, spec = service["metadata"], service["spec"]
-        labels = _object("service", service) | {f"{META}service_cluster_ip": spec.get("clusterIP", "")}
+        labels = _object("service", service) | _meta("service", cluster_ip=spec.get("clusterIP"))
         for port in spec.get("ports") or ():
             host = f"{meta['name']}.{meta['namespace']}.svc:{port['port']}"
             yield {"__address__": host, **labels, **_port("service", port)}
@@ -205,13 +197,12 @@ def _endpoints(objects: Lister) -> Iterator[dict[str, str]]:
         for address, port, ready in _addresses(endpoints):
             target = address.get("targetRef") or {}
             pod = pods.get((meta["namespace"], target.get("name", "")))
-            labels = common | {f"{META}endpoint_ready": ready} | _endpoint_port(port)
-            if target:
-                labels[f"{META}endpoint_address_target_kind"] = target.get("kind", "")
-                labels[f"{META}endpoint_address_target_name"] = target.get("name", "")
+            named = {"address_target_kind": target.get("kind"), "address_target_name": target.get("name")}
+            told = {"port_name": port.get("name"), "port_protocol": port.get("protocol", "TCP")}
             yield {
                 "__address__": f"{address['ip']}:{port['port']}",
-                **labels,
+                **common,
+                **_meta("endpoint", ready=ready, **told, **named),
                 **(_with_container(pod, port) if pod else {}),
             }
 
@@ -224,20 +215,12 @@ def _addresses(endpoints: Obj) -> Iterator[tuple[Obj, Obj, str]]:
                     yield address, port, ready
 
 
-def _endpoint_port(port: Obj) -> dict[str, str]:
-    found = {
-        f"{META}endpoint_port_name": port.get("name", ""),
-        f"{META}endpoint_port_protocol": port.get("protocol", "TCP"),
-    }
-    return {name: value for name, value in found.items() if value}
-
-
 def _with_container(pod: Obj, port: Obj) -> dict[str, str]:
     labels = _pod_labels(pod)
     for container in pod["spec"].get("containers") or ():
         for declared in container.get("ports") or ():
             if declared["containerPort"] == port["port"]:
-                return labels | {f"{META}pod_container_name": container["name"]} | _port("pod_container", declared)
+                return labels | _meta("pod_container", name=container["name"]) | _port("pod_container", declared)
     return labels
 
 

@@ -36,9 +36,17 @@ def page(server: Prometheus, name: str, parameters: Parameters, now: float) -> b
     return text.encode()
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[str]], what: str = "Nothing.") -> str:
-    """Return a table; cells are HTML already."""
-    found = ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
+class Markup(str):
+    """HTML, which is not escaped."""
+
+    __slots__ = ()
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[object]], what: str = "Nothing.") -> str:
+    """Return a table; cells that are no markup are escaped."""
+    found = [
+        "".join(f"<td>{cell if isinstance(cell, Markup) else escape(str(cell))}</td>" for cell in row) for row in rows
+    ]
     if not found:
         return f"<p>{escape(what)}</p>"
     shown = "".join(f"<tr>{row}</tr>" for row in found[:MOST_ROWS])
@@ -46,14 +54,18 @@ def _table(heads: Iterable[str], rows: Iterable[Iterable[str]], what: str = "Not
     return f"<table><tr>{''.join(f'<th>{escape(head)}</th>' for head in heads)}</tr>{shown}</table>{more}"
 
 
-def _state(word: str) -> str:
-    return f'<strong class="{_STATES.get(word, "")}">{escape(word)}</strong>'
+def _state(word: str) -> Markup:
+    return Markup(f'<strong class="{_STATES.get(word, "")}">{escape(word)}</strong>')
 
 
-def labelled(labels: Mapping[str, str]) -> str:
-    """Return labels as a selector would have them, escaped."""
+def _code(text: object) -> Markup:
+    return Markup(f"<code>{escape(str(text))}</code>")
+
+
+def _labelled(labels: Mapping[str, str]) -> Markup:
+    """Return labels as a selector would have them."""
     inner = ", ".join(f'{name}="{value}"' for name, value in sorted(labels.items()) if name != NAME)
-    return f"<code>{escape(labels.get(NAME, '') + '{' + inner + '}')}</code>"
+    return _code(f"{labels.get(NAME, '')}{{{inner}}}")
 
 
 def _ask(server: Prometheus, path: str, now: float, **parameters: str) -> Any:
@@ -78,7 +90,7 @@ def _query(server: Prometheus, parameters: Parameters, now: float) -> str:
     kind, result = found["resultType"], found["result"]
     if kind in ("scalar", "string"):
         return f"{form}<p>{kind}: <code>{escape(str(result[1]))}</code></p>"
-    rows = ((labelled(item["metric"]), escape(_values(item))) for item in result)
+    rows = ((_labelled(item["metric"]), _values(item)) for item in result)
     return f"{form}<p>{len(result)} series</p>{_table(('Series', 'Value'), rows, 'Empty query result')}"
 
 
@@ -97,11 +109,14 @@ def _targets(server: Prometheus, parameters: Parameters, now: float) -> str:
         up = sum(target["health"] == "up" for target in found)
         rows = (
             (
-                escape(target["scrapeUrl"]), _state(target["health"]), labelled(target["labels"]),
-                escape(target["lastScrape"]), escape(target["lastError"]),
+                each["scrapeUrl"],
+                _state(each["health"]),
+                _labelled(each["labels"]),
+                each["lastScrape"],
+                each["lastError"],
             )
-            for target in found
-        )  # fmt: skip
+            for each in found
+        )
         heads = ("Endpoint", "State", "Labels", "Last scrape", "Error")
         parts.append(f"<h2>{escape(pool)} ({up}/{len(found)} up)</h2>{_table(heads, rows)}")
     return "".join(parts) or "<p>No targets.</p>"
@@ -109,7 +124,7 @@ def _targets(server: Prometheus, parameters: Parameters, now: float) -> str:
 
 def _discovery(server: Prometheus, parameters: Parameters, now: float) -> str:
     rows = (
-        (escape(target["scrapePool"]), labelled(target["discoveredLabels"]), labelled(target["labels"]))
+        (target["scrapePool"], _labelled(target["discoveredLabels"]), _labelled(target["labels"]))
         for target in _ask(server, "targets", now)["activeTargets"]
     )
     return _table(("Job", "Discovered labels", "Target labels"), rows, "No targets.")
@@ -120,10 +135,10 @@ def _alerts(server: Prometheus, parameters: Parameters, now: float) -> str:
     alerting = [rule for rule in rules if rule["type"] == "alerting"]
     rows = []
     for rule in sorted(alerting, key=lambda each: ("firing", "pending", "inactive").index(each["state"])):
-        rows.append((escape(rule["name"]), _state(rule["state"]), f"<code>{escape(rule['query'])}</code>", "", ""))
+        rows.append((rule["name"], _state(rule["state"]), _code(rule["query"]), "", ""))
         for alert in rule["alerts"]:
-            labels, value = labelled(alert["labels"]), escape(alert["value"])
-            rows.append(("", _state(alert["state"]), labels, escape(alert["activeAt"]), value))
+            shown = _labelled(alert["labels"])
+            rows.append(("", _state(alert["state"]), shown, alert["activeAt"], alert["value"]))
     return _table(("Alert", "State", "Expression or labels", "Active since", "Value"), rows, "No alerting rules.")
 
 
@@ -132,9 +147,8 @@ def _rules(server: Prometheus, parameters: Parameters, now: float) -> str:
     for group in _ask(server, "rules", now)["groups"]:
         rows = (
             (
-                f"{escape(rule['type'])} {escape(rule['name'])}", f"<code>{escape(rule['query'])}</code>",
-                f"{rule['duration']:g}s" if rule.get("duration") else "", _state(rule["health"]),
-                escape(rule["lastError"]),
+                f"{rule['type']} {rule['name']}", _code(rule["query"]),
+                f"{rule['duration']:g}s" if rule.get("duration") else "", _state(rule["health"]), rule["lastError"],
             )
             for rule in group["rules"]
         )  # fmt: skip
@@ -144,7 +158,7 @@ def _rules(server: Prometheus, parameters: Parameters, now: float) -> str:
 
 
 def _pairs(found: Mapping[str, Any]) -> str:
-    return _table(("Name", "Value"), ((escape(str(k)), f"<code>{escape(str(v))}</code>") for k, v in found.items()))
+    return _table(("Name", "Value"), ((name, _code(value)) for name, value in found.items()))
 
 
 def _status(server: Prometheus, parameters: Parameters, now: float) -> str:

@@ -27,7 +27,6 @@ BALANCED = "may only be used when `type` is 'LoadBalancer'"
 FAMILIES = ("IPv4", "IPv6")
 POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 POLICY_TYPES = ("Ingress", "Egress")
-FIXED = "field is immutable"
 ONCE = "may not change once set"
 
 

@@ -67,12 +67,6 @@ def _is_cost(text: str) -> bool:
     return bool(COST.fullmatch(text)) and -(2**31) <= int(text) < 2**31
 
 
-def containers_of(spec: Obj, prefix: str) -> Iterator[tuple[str, Obj]]:
-    """Yield all containers of a pod with their paths."""
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        yield from ((f"{prefix}{field}[{at}]", entry) for at, entry in enumerate(spec.get(field) or ()))
-
-
 @check
 def bare_images(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The names of images in a pod have no blanks around them; in a template they may."""
