@@ -39,6 +39,7 @@ ONE_EACH = "may specify no more than one IP for each IP family"
 HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
 _FORMS = Path(__file__).with_name("forms.yaml")
+SEGMENTS = "should be a domain with at least three segments separated by dots"
 REQUEST = b"-----BEGIN CERTIFICATE REQUEST-----"
 MIXED = "may have mixed case, but should otherwise match: "
 
@@ -317,6 +318,24 @@ def endpoint_errors(text: str) -> Iterator[str]:
         yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
 
 
+def _full_name_errors(name: str) -> Iterable[str]:
+    """Return what is wrong with a name within a domain of somebody's own."""
+    return dns_errors(name, "subdomain") or (() if name.count(".") > 1 else (SEGMENTS,))
+
+
+def _path_errors(path: str) -> Iterator[str]:
+    """Yield what is wrong with the path at which a service is asked, of segments that are names."""
+    if path == "//":
+        yield "segment[0] may not be empty"
+    if path in ("/", "//"):
+        return
+    if not path.startswith("/"):
+        yield "must start with a '/'"
+    for at, step in enumerate(path[1:].removesuffix("/").split("/")):
+        wrong = [f": {why}" for why in dns_errors(step, "subdomain")] if step else [" may not be empty"]
+        yield from (f"segment[{at}]{why}" for why in wrong)
+
+
 @cache
 def _forms() -> dict[str, list[tuple[re.Pattern[str], str]]]:
     """Return the patterns of each form with what is said of a text that does not match."""
@@ -329,7 +348,7 @@ def form_errors(word: str, text: str) -> list[str]:
     return [why.replace("{}", text) for pattern, why in _forms()[word] if not pattern.fullmatch(text)]
 
 
-UNASKED = ("port name", "key", "variable")
+UNASKED = ("port name", "key", "variable", "full name", "service path")
 """Forms of which nothing is asked where a field is empty."""
 TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
     **{word: partial(form_errors, word) for word in _forms()},
@@ -341,6 +360,8 @@ TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
     "external address": lambda text: endpoint_errors(text) if parsed(text) else (ADDRESS_TEXT,),
     "endpoint address": endpoint_errors,
     "host name": _host_errors,
+    "full name": _full_name_errors,
+    "service path": _path_errors,
     "driver name": lambda text: dns_errors(text.lower(), "subdomain"),
     "handler": dns_errors,
     "request": lambda text: (

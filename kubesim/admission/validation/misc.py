@@ -16,15 +16,14 @@ from kubesim.admission.validation.resources import amount_errors, container_name
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api import bodies
 from kubesim.api.addresses import CIDR_TEXT
-from kubesim.api.selectors import key_errors, value_errors
-from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required, unsupported
+from kubesim.api.selectors import key_errors
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.auth.tokens import IN_SECRETS, OWNER
 from kubesim.cel.program import CelError, compiled
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
 
 FROZEN = "field is immutable when `immutable` is set"
-EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 @check
@@ -75,14 +74,7 @@ def taints(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     seen = set()
     for at, taint in enumerate(values):
         path, key, effect = f"metadata.taints[{at}]", taint.get("key", ""), taint.get("effect", "")
-        yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
-        yield from (
-            invalid_value(f"{path}.value", taint["value"], why) for why in value_errors(taint.get("value", ""))
-        )
-        if not effect:
-            yield required(f"{path}.effect")
-        elif effect not in EFFECTS:
-            yield unsupported(f"{path}.effect", effect, EFFECTS)
+        yield from errors_of("types", "Taint", Place(taint, path))
         if (key, effect) in seen:
             repeated = duplicate(path, internal("Taint", taint))
             yield replace(repeated, detail=f"{repeated.detail}: taints must be unique by key and effect pair")
@@ -249,19 +241,6 @@ def typed(secret: Obj, where: str, place: Place) -> Iterator[FieldError]:
 
 VERSIONS = ("v1", "v1beta1")
 FORM = "; desired format: https://host[/path]"
-SEGMENTS = "should be a domain with at least three segments separated by dots"
-
-
-@check
-def full_name(name: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A name within a domain of somebody's own."""
-    if not name:
-        yield required(where)
-        return
-    wrong = dns_errors(name, "subdomain")
-    yield from (invalid_value(where, name, why) for why in wrong)
-    if not wrong and name.count(".") < 2:
-        yield invalid_value(where, name, SEGMENTS)
 
 
 @check
@@ -282,23 +261,6 @@ def review_versions(versions: list[str], where: str, place: Place) -> Iterator[F
         yield from (invalid_value(f"{where}[{at}]", version, why) for why in wrong)
     if versions and not {*versions} & {*VERSIONS}:
         yield invalid_value(where, versions, f"must include at least one of {', '.join(VERSIONS)}")
-
-
-@check
-def service_path(path: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The path at which a service is asked, of segments that are names."""
-    if path in ("", "/"):
-        return
-    if path == "//":
-        yield invalid_value(where, path, "segment[0] may not be empty")
-        return
-    if not path.startswith("/"):
-        yield invalid_value(where, path, "must start with a '/'")
-    for at, step in enumerate(path[1:].removesuffix("/").split("/")):
-        if not step:
-            yield invalid_value(where, path, f"segment[{at}] may not be empty")
-        else:
-            yield from (invalid_value(where, path, f"segment[{at}]: {why}") for why in dns_errors(step, "subdomain"))
 
 
 @check

@@ -260,16 +260,6 @@ def _unknown(version: str, field: str, path: str, *, subscripted: bool) -> str:
 
 
 @check
-def resource_reference(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What of a container's resources is told."""
-    name = value.get("resource", "")
-    if not name:
-        yield required(f"{where}.resource")
-    elif name not in MEASURED and not name.startswith(PAGES):
-        yield unsupported(f"{where}.resource", name, MEASURED)
-
-
-@check
 def divisor(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The unit in which an amount is told."""
     name, unit = value.get("resource", ""), value.get("divisor", "0")
@@ -347,7 +337,7 @@ def topologies(terms: list[Obj], where: str, place: Place) -> Iterator[FieldErro
     for at, term in enumerate(terms):
         path, found = f"{where}[{at}].matchLabelExpressions", {}  # type: str, dict[str, frozenset[str]]
         for number, entry in enumerate(term.get("matchLabelExpressions") or ()):
-            yield from _topology_errors(entry, f"{path}[{number}]")
+            yield from errors_of("types", "TopologyRequirement", Place(entry, f"{path}[{number}]"))
             if entry.get("key", "") in found:
                 yield duplicate(f"{path}[{number}].key", entry.get("key", ""))
             found[entry.get("key", "")] = frozenset(entry.get("values") or ())
@@ -356,17 +346,6 @@ def topologies(terms: list[Obj], where: str, place: Place) -> Iterator[FieldErro
         yield from (duplicate(path, "") for _ in range(again))
         told += again
         known[term_key] += 1
-
-
-def _topology_errors(entry: Obj, path: str) -> Iterator[FieldError]:
-    values, key = entry.get("values") or [], entry.get("key", "")
-    if not values:
-        yield required(f"{path}.values")
-    first = first_places(values)
-    for at, value in enumerate(values):
-        if first[value] < at:
-            yield duplicate(f"{path}.values[{at}]", value)
-    yield from (invalid_value(f"{path}.key", key, why) for why in key_errors(key))
 
 
 @check

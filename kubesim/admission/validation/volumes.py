@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import orjson
 
-from kubesim.admission.validation.checks import form_errors, no_longer
+from kubesim.admission.validation.checks import form_errors
 from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
-from kubesim.admission.validation.rules import Place, check, check_of_missing, errors_of
+from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api.status import (
     FieldError,
     duplicate,
@@ -22,7 +22,6 @@ from kubesim.errors import Obj
 
 _RIGHT: set[bytes] = set()
 LONGEST_KNOWN, MOST_KNOWN = 1000, 1000
-LONGEST_DRIVER = 63
 REQUIRED_OF_PROJECTIONS = ("secret", "configMap")
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 RECURSIONS = ("Disabled", "Enabled", "IfPossible")
@@ -104,16 +103,6 @@ def ephemeral_claim(value: Obj, where: str, place: Place) -> Iterator[FieldError
     if pod and name:
         made = f"{pod}-{name}"
         yield from (invalid_value(where, name, f'PVC name "{made}": {why}') for why in dns_errors(made, "subdomain"))
-
-
-@check_of_missing
-def csi_driver(value: str | None, where: str, place: Place) -> Iterator[FieldError]:
-    """The name of a driver: a domain, in any case."""
-    name = value or ""
-    if not name:
-        yield required(where)
-    yield from no_longer(name, where, place, LONGEST_DRIVER)
-    yield from (invalid_value(where, name, why) for why in dns_errors(name.lower(), "subdomain"))
 
 
 @check
