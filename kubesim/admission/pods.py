@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kubesim import data
 from kubesim.admission import limits, prepare
 from kubesim.admission.validation.metadata import path_errors
 from kubesim.admission.validation.pods import MIRROR
@@ -22,7 +25,8 @@ GKE_GPU = "cloud.google.com/gke-gpu"
 GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
-TOKEN_SECONDS = 3607
+TOKEN: Obj = data.read(Path(__file__).with_suffix(".yaml"))["token"]
+"""The volume with the token of a pod's account."""
 EVICTED_AFTER_S = 300
 NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 BY_CLASS = "from the given PriorityClass name"
@@ -122,23 +126,10 @@ def _mount_token(spec: Obj) -> None:
     own = next((v["name"] for v in spec.get("volumes", ()) if v.get("name", "").startswith("kube-api-access-")), "")
     name = own or generated_name("kube-api-access-")
     if not own:
-        spec["volumes"] = [*spec.get("volumes", ()), {"name": name, "projected": _token_sources()}]
+        spec["volumes"] = [*spec.get("volumes", ()), {"name": name, "projected": copy.deepcopy(TOKEN)}]
     for holder in lacking:
         mount = {"name": name, "readOnly": True, "mountPath": TOKEN_PATH}
         holder["volumeMounts"] = [*holder.get("volumeMounts", ()), mount]
-
-
-def _token_sources() -> Obj:
-    authority = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
-    namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
-    return {
-        "sources": [
-            {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
-            {"configMap": authority},
-            {"downwardAPI": {"items": [namespace]}},
-        ],
-        "defaultMode": 420,
-    }
 
 
 def keep_priority(old: Obj, new: Obj) -> None:

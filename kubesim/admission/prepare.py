@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kubesim import data
 from kubesim.api.meta import rfc3339
 from kubesim.api.quantity import parse, write
 from kubesim.errors import Obj
@@ -17,14 +19,14 @@ from kubesim.schema.registry import Kind
 if TYPE_CHECKING:
     from kubesim.api.operations import Operations
 
-GATED = {
-    "type": "PodScheduled",
-    "status": "False",
-    "lastProbeTime": None,
-    "lastTransitionTime": None,
-    "reason": "SchedulingGated",
-    "message": "Scheduling is blocked due to non-empty scheduling gates",
+JOB_LABELS = {
+    "controller-uid": "uid",
+    "job-name": "name",
+    "batch.kubernetes.io/controller-uid": "uid",
+    "batch.kubernetes.io/job-name": "name",
 }
+"""The labels of a job's pods, and the field of its metadata that each repeats."""
+GATED: Obj = data.read(Path(__file__).with_name("pods.yaml"))["gated"]
 WORKLOADS = ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps")
 TEMPLATES = {
     **dict.fromkeys((*WORKLOADS, "jobs.batch", "replicationcontrollers"), ("spec", "template")),
@@ -140,19 +142,16 @@ def job(ops: Operations, new: Obj) -> None:
     spec = new["spec"]
     if spec.get("manualSelector") or "template" not in spec:
         return
-    uid, name = new["metadata"]["uid"], new["metadata"].get("name", "")
     metadata = spec["template"].setdefault("metadata", {})
-    own = {
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": name,
-        "controller-uid": uid,
-        "job-name": name,
-    }
+    own = {name: new["metadata"].get(field, "") for name, field in JOB_LABELS.items()}
     labels = new["metadata"].get("labels")
     inherited = labels and labels == metadata.get("labels")
     metadata["labels"] = dict(sorted({**own, **metadata.get("labels", {})}.items()))
     selector = spec.setdefault("selector", {})
-    selector["matchLabels"] = {"batch.kubernetes.io/controller-uid": uid, **selector.get("matchLabels", {})}
+    selector["matchLabels"] = {
+        "batch.kubernetes.io/controller-uid": new["metadata"]["uid"],
+        **selector.get("matchLabels", {}),
+    }
     if inherited:
         new["metadata"]["labels"] = dict(metadata["labels"])
 

@@ -32,17 +32,12 @@ VERBS = {"approval": "approve", "status": "sign"}
 SIGNERS = (CLIENT, KUBELET, SERVING)
 NODE_USAGES = ({"digital signature", "client auth"}, {"key encipherment", "digital signature", "client auth"})
 EXTENDED = {"server auth": ExtendedKeyUsageOID.SERVER_AUTH, "client auth": ExtendedKeyUsageOID.CLIENT_AUTH}
-KEY_USAGES = {
-    "digital_signature": ("digital signature", "signing"),
-    "content_commitment": ("content commitment",),
-    "key_encipherment": ("key encipherment",),
-    "data_encipherment": ("data encipherment",),
-    "key_agreement": ("key agreement",),
-    "key_cert_sign": ("cert sign",),
-    "crl_sign": ("crl sign",),
-    "encipher_only": ("encipher only",),
-    "decipher_only": ("decipher only",),
-}
+KEY_USAGES = (
+    *("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement"),
+    *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
+)
+SHORT = {"signing": "digital signature", "cert sign": "key cert sign"}
+"""What requests call some of them."""
 
 
 Sign = Callable[[x509.CertificateBuilder], x509.Certificate]
@@ -117,7 +112,8 @@ class Certifier:
             .not_valid_after(now - BACKDATE + timedelta(seconds=seconds))
         )
         usages = set(spec.get("usages", ()))
-        bits = {field: bool(usages & set(names)) for field, names in KEY_USAGES.items()}
+        signing = {SHORT.get(usage, usage).replace(" ", "_") for usage in usages}
+        bits = {field: field in signing for field in KEY_USAGES}
         if any(bits.values()):
             builder = builder.add_extension(x509.KeyUsage(**bits), critical=True)
         if extended := [oid for name, oid in EXTENDED.items() if name in usages]:

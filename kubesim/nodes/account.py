@@ -10,24 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
+from kubesim import data
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.times import parse
 
 TOKEN_SECONDS = 3600
-READ = ["get", "list", "watch"]
 RBAC, VERSION = "rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1"
-NETWORK_RULES = (
-    {"apiGroups": [""], "resources": ["services", "endpoints", "pods", "nodes", "namespaces"], "verbs": READ},
-    {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": READ},
-    {
-        "apiGroups": ["networking.k8s.io"],
-        "resources": ["networkpolicies", "ingresses", "ingressclasses"],
-        "verbs": READ,
-    },
-)
+_NETWORK = Path(__file__).with_suffix(".yaml")
 """What decides where a simulated packet goes. No secret, no write."""
 AUTHORITY_ROLE = "extension-apiserver-authentication-reader"
 NODE_ROLE = "system:node"
@@ -68,7 +61,9 @@ class Tokens:
 
 async def make(client: Client, group: Group) -> Obj:
     """Make the account with its rights; returns the cluster role, which owns the nodes. Raises ``ApiError``."""
-    role = await put(client, ROLES, {"kind": "ClusterRole", "apiVersion": VERSION, "rules": [*NETWORK_RULES]}, group)
+    role = await put(
+        client, ROLES, {"kind": "ClusterRole", "apiVersion": VERSION, "rules": data.read(_NETWORK)}, group
+    )
     account = {"kind": "ServiceAccount", "apiVersion": "v1"}
     await put(client, "serviceaccounts", account, group, NAMESPACE)
     await put(client, BINDINGS, _binding("ClusterRoleBinding", "ClusterRole", group.account, group), group)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from kubesim.admission.prepare import JOB_LABELS
 from kubesim.admission.validation.checks import repeated
 from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
 from kubesim.admission.validation.pods import names_in
@@ -214,13 +215,6 @@ def budget(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
 
 MAX_DIGITS = 18
 """Of what surely is a number of 64 bits."""
-JOB_LABELS = {
-    "controller-uid": "uid",
-    "job-name": "name",
-    "batch.kubernetes.io/controller-uid": "uid",
-    "batch.kubernetes.io/job-name": "name",
-}
-"""The labels of a job's pods, and the field of its metadata that each repeats."""
 PLACING = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
 ZONE_PART = re.compile(r"[A-Za-z._0-9+][-A-Za-z._0-9+]{0,13}")
 
