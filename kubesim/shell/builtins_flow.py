@@ -113,8 +113,8 @@ async def source(shell: Shell, argv: list[str]) -> int:
     if shell.sourced >= MOST_SOURCED:
         raise ShellError(f"{argv[1]}: maximum source nesting level exceeded ({MOST_SOURCED})", 1)
     positional = shell.state.positional
-    if len(argv) > 2 and shell.dialect != "dash":
-        shell.state.positional = argv[2:]
+    given = len(argv) > 2 and shell.dialect != "dash"
+    shell.state.positional = argv[2:] if given else positional
     shell.sourced += 1
     try:
         return await shell.eval(text, argv[1])
@@ -122,8 +122,7 @@ async def source(shell: Shell, argv: list[str]) -> int:
         return back.status
     finally:
         shell.sourced -= 1
-        if len(argv) > 2 and shell.dialect != "dash":
-            shell.state.positional = positional
+        shell.state.positional = positional if given else shell.state.positional
 
 
 async def _read_source(shell: Shell, name: str) -> str:

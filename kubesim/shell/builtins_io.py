@@ -44,11 +44,7 @@ async def echo(shell: Shell, argv: list[str]) -> int:
 
 async def printf(shell: Shell, argv: list[str]) -> int:
     """Print formatted arguments."""
-    args, target = argv[1:], ""
-    if args[:1] == ["-v"] and len(args) > 1 and shell.dialect == "bash":
-        target, args = args[1], args[2:]
-    if args[:1] == ["--"]:
-        args = args[1:]
+    given, args = options(argv, "v:" if shell.dialect == "bash" else "", "[-v var] format [arguments]")
     if not args:
         await shell.process.error("printf: usage: printf [-v var] format [arguments]\n")
         return 2
@@ -58,18 +54,12 @@ async def printf(shell: Shell, argv: list[str]) -> int:
     except FormatError as error:
         await shell.complain(f"`{str(error)[-1:]}': invalid format character", "printf")
         return 1
-    status = await _printf_problems(shell, formatter)
-    if target:
-        shell.state.set(target, text)
+    status = await shell.lament(formatter.problems, "invalid number", "printf")
+    if "v" in given:
+        shell.state.set(given["v"], text)
     else:
         await shell.process.write(text)
     return status
-
-
-async def _printf_problems(shell: Shell, formatter: Formatter) -> int:
-    for word in formatter.problems:
-        await shell.complain(f"{word}: invalid number", "printf")
-    return int(bool(formatter.problems))
 
 
 NUMBERS_OF_READ = {

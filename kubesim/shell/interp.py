@@ -91,7 +91,7 @@ class Shell(Subshells):
 
     async def report_syntax(self, error: ScriptError, lines: list[str], where: str = "") -> None:
         """Print a syntax error."""
-        message = error.text(self.dialect, "")
+        message = error.text(self.dialect)
         line = error.line
         if self.dialect == "bash":
             here = where or ("-c" if self.command_string else "")

@@ -26,7 +26,7 @@ async def first(*works: Awaitable[Any]) -> list[asyncio.Future[Any]]:
 
 
 class Interrupted(Exception):
-    """A command in front was ended by Ctrl-C: so is the list or loop that it was part of."""
+    """Ctrl-C while a line was edited, or a command ran: that ends the list or loop that it was part of."""
 
 
 STOPPED = 128 + NUMBERS["TSTP"]

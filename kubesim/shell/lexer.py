@@ -15,13 +15,14 @@ from kubesim.shell.nodes import Redirect, ScriptError, Text, Word
 from kubesim.shell.words import WordReader
 
 MOST_ALIASES = 64
-OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do"}
-BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "case": ";;"}
+OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do", "case": "in"}
+BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "in": ";;"}
 """By the word that opens a part of a compound command: what ends it."""
 _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[|&;()]")
 _REDIRECT = re.compile(r"<<-|<<<|<<|<&|<>|<|>>|>&|>\||>")
 _END = r"(?=[\s;&|()<>]|\Z)"
 _RESERVED = re.compile(rf"(if|then|elif|else|fi|while|until|for|do|done|case|esac|function|[{{}}!]){_END}")
+_PLAINEST = re.compile(r"[^\s;&|()<>]+")
 _PLAIN = re.compile(rf"([^\s;&|()<>\"'$`\\]+){_END}")
 
 
@@ -154,11 +155,10 @@ class Lexer(WordReader):
         raise ScriptError("unexpected", found, expecting=expecting, line=self.line)
 
     def _peek(self) -> str:
-        match = re.compile(r"\s*([^\s;&|()<>]+|[<>]+|.)", re.DOTALL).match(self.text, self.at)
-        return match[1] if match else "newline"
-
-    def _peek_operator(self) -> str:
-        match = _OPERATOR.match(self.text, self.at) or _REDIRECT.match(self.text, self.at)
+        """Return the next token, whatever it is."""
+        self._blanks()
+        forms = (_OPERATOR, _REDIRECT, _PLAINEST)
+        match = next(filter(None, (form.match(self.text, self.at) for form in forms)), None)
         return match[0] if match else "newline"
 
     def _alias(self) -> bool:
@@ -201,7 +201,7 @@ class Lexer(WordReader):
         if not source:
             at_end = self.at >= len(self.text) or self.text[self.at] == "\n"
             end = "end of file" if self.dialect != "bash" and self.at >= len(self.text) else "newline"
-            raise ScriptError("unexpected", end if at_end else self._peek_operator(), line=self.line)
+            raise ScriptError("unexpected", end if at_end else self._peek(), line=self.line)
         found = Redirect(fd, operator.removesuffix("-"), word, source)
         if operator in ("<<", "<<-"):
             self._documents.append((found, operator == "<<-"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kubesim import data
+from kubesim.shell.jobs import Interrupted
 from kubesim.shell.machine import Process
 from kubesim.shell.terminal import Terminal
 
@@ -32,10 +33,6 @@ KEYS = {
 }
 """Key -> what it does, and up to where."""
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z]|O(?=[^A-Z])|[^\[O])")
-
-
-class Interrupt(Exception):
-    """Ctrl-C while a line was edited."""
 
 
 class Keyboard:
@@ -100,7 +97,7 @@ class LineEditor:
         self.tabs = 0
 
     async def line(self, prompt: str) -> str | None:
-        """Return the line that is typed, None at the end of input; raises Interrupt."""
+        """Return the line that is typed, None at the end of input; raises Interrupted."""
         self.prompt, self.text, self.cursor, self.row = prompt, "", 0, 0
         self.place, self.kept = len(self.history), ""
         self.terminal.mode(raw=True)
@@ -115,7 +112,7 @@ class LineEditor:
                     return None
                 if key == b"\x03":
                     await self._finish("^C")
-                    raise Interrupt
+                    raise Interrupted
                 await self._press(key)
         finally:
             self.keyboard.give_back()
@@ -131,7 +128,9 @@ class LineEditor:
     async def _press(self, key: bytes) -> None:
         verb, _, where = KEYS.get(key, "").partition(" ")
         self.tabs = self.tabs + 1 if verb == "complete" else 0
-        if where:
+        if verb == "recall":
+            self._recall(-1 if where == "older" else 1)
+        elif where:
             self._reach(verb, self._place(where))
         elif verb:
             await getattr(self, "_key_" + verb)()
@@ -213,12 +212,6 @@ class LineEditor:
         self.row = 0
         await self.process.write("\x1b[H\x1b[2J" + self.prompt.rpartition("\n")[0])
         await self._draw()
-
-    async def _key_up(self) -> None:
-        self._recall(-1)
-
-    async def _key_down(self) -> None:
-        self._recall(1)
 
     def _recall(self, step: int) -> None:
         if not 0 <= self.place + step <= len(self.history):

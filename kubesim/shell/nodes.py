@@ -230,6 +230,16 @@ Pieces = list[Piece | None]
 """None is a break between fields, as in "$@"."""
 
 
+MISTAKES = {
+    "quote": "Unterminated quoted string",
+    "backquote": "EOF in backquote substitution",
+    "brace": "Missing '}'",
+    "deep": "memory exhausted",
+    "loop": "Bad for loop variable",
+}
+"""What dash says of mistakes that are no token's; BusyBox begins in lower case."""
+
+
 class ScriptError(Exception):
     """A script that cannot be parsed. ``unfinished`` says that more input could make it right."""
 
@@ -237,43 +247,27 @@ class ScriptError(Exception):
         self, kind: str, token: str = "", *, expecting: str = "", line: int = 1, unfinished: bool = False
     ) -> None:
         super().__init__(kind, token)
-        self.kind = kind  # unexpected, end, quote, backquote, brace, substitution or deep
+        self.kind = kind  # unexpected, end, or one of MISTAKES
         self.token = token
         self.expecting = expecting
         self.line = line
         self.unfinished = unfinished
 
-    def text(self, dialect: str, source: str) -> str:
+    def text(self, dialect: str) -> str:
         """Return what the shell prints after its own name and position; bash adds the offending line."""
         if dialect == "bash":
             return self._bash()
+        plain = self.token in ("newline", "word", "end of file", "redirection")
+        token, fixed = self.token if plain else f'"{self.token}"', MISTAKES.get(self.kind)
+        more = f' (expecting "{self.expecting}")' if self.expecting else ""
         if dialect == "dash":
-            return "Syntax error: " + self._almquist(f"{self._quoted()} unexpected")
-        return "syntax error: " + self._almquist(f"unexpected {self._quoted()}")
-
-    def _quoted(self) -> str:
-        plain = ("newline", "word", "end of file", "redirection")
-        return self.token if self.token in plain else f'"{self.token}"'
-
-    def _almquist(self, unexpected: str) -> str:
-        fixed = {
-            "quote": "Unterminated quoted string",
-            "backquote": "EOF in backquote substitution",
-            "brace": "Missing '}'",
-            "deep": "memory exhausted",
-            "loop": "Bad for loop variable",
-        }
-        text = fixed.get(self.kind, unexpected)
-        if unexpected.startswith("unexpected"):  # BusyBox begins in lower case
-            text = text if text.startswith("EOF") else text[:1].lower() + text[1:]
-        return text + (f' (expecting "{self.expecting}")' if self.expecting else "")
+            return f"Syntax error: {fixed or f'{token} unexpected'}{more}"
+        fixed = fixed and (fixed if fixed.startswith("EOF") else fixed[:1].lower() + fixed[1:])
+        return f"syntax error: {fixed or f'unexpected {token}'}{more}"
 
     def _bash(self) -> str:
         if self.kind in ("quote", "backquote", "brace"):
             closer = {"backquote": "`", "brace": "}"}.get(self.kind, self.token)
             return f"unexpected EOF while looking for matching `{closer}'"
-        if self.kind == "end":
-            return "syntax error: unexpected end of file"
-        if self.kind == "deep":
-            return "memory exhausted"
-        return f"syntax error near unexpected token `{self.token}'"
+        texts = {"end": "syntax error: unexpected end of file", "deep": "memory exhausted"}
+        return texts.get(self.kind, f"syntax error near unexpected token `{self.token}'")

@@ -274,11 +274,7 @@ class _Parser(Lexer):
     def _case(self) -> Node:
         subject, _ = self._word()
         self._newlines()
-        if not self._take_word("in"):
-            if self.at >= len(self.text):
-                self._refuse()
-            token = self._peek() if self.dialect == "bash" else "word"
-            raise ScriptError("unexpected", token, expecting="in", line=self.line)
+        self._turn("in")
         items = []
         self._newlines()
         while not self._take_word("esac"):
@@ -339,7 +335,7 @@ class _Parser(Lexer):
                 self.at += len(operator)
                 return operator
         if self.text[self.at] in ";&|":
-            raise ScriptError("unexpected", self._peek_operator(), line=self.line)
+            raise ScriptError("unexpected", self._peek(), line=self.line)
         word = self.word(pattern=bool(items) and items[-1] in ("==", "=", "!="))
         plain = literal(word)
         return plain if plain in ("]]", "!", "=~", "==", "=", "!=") else word

@@ -8,7 +8,7 @@ import re
 from kubesim.shell.complete import complete
 from kubesim.shell.interp import Shell, read_line
 from kubesim.shell.jobs import Interrupted
-from kubesim.shell.lineedit import Interrupt, LineEditor
+from kubesim.shell.lineedit import LineEditor
 from kubesim.shell.nodes import Node, ScriptError
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, ShellError, Variable
@@ -57,7 +57,7 @@ class Session:
             await shell.jobs.notify()
             try:
                 node = await self._command()
-            except Interrupt:
+            except Interrupted:
                 shell.status = 130
                 continue
             if node is None:

@@ -13,6 +13,7 @@ from kubesim.shell.parse import parse
 from kubesim.shell.state import NAMED_ONLY, OPTIONS, Variable
 
 DIALECTS = {"busybox": "ash", "dash": "dash", "bash": "bash", "ash": "ash", "gnu": "dash"}
+BASH_OWN = {"BASH_VERSION": "5.2.15(1)-release", "BASH": "/bin/bash", "OSTYPE": "linux-gnu", "HOSTTYPE": "x86_64"}
 LONGEST_SCRIPT = 1 << 20
 LONGEST_COMMAND = 1 << 16
 
@@ -75,14 +76,11 @@ def prepare(here: Shell) -> None:
             state.variables[name] = Variable(value, exported=True)
     state.variables.setdefault("PATH", Variable(DEFAULT_PATH))
     state.variables["PWD"] = Variable(here.process.cwd, exported=True)
-    state.variables["IFS"] = Variable(" \t\n")
-    state.variables["OPTIND"] = Variable("1")
+    own = {"IFS": " \t\n", "OPTIND": "1"}
     if here.dialect == "bash":
-        state.variables["BASH_VERSION"] = Variable("5.2.15(1)-release")
-        state.variables["BASH"] = Variable("/bin/bash")
-        state.variables["HOSTNAME"] = Variable(here.process.machine.hostname)
-        state.variables["OSTYPE"] = Variable("linux-gnu")
-        state.variables["HOSTTYPE"] = Variable("x86_64")
+        own |= BASH_OWN | {"HOSTNAME": here.process.machine.hostname}
+    state.variables |= {name: Variable(value) for name, value in own.items()}
+    if here.dialect == "bash":
         level = state.get("SHLVL") or "0"
         state.variables["SHLVL"] = Variable(str(int(level) + 1 if level.isdecimal() else 1), exported=True)
 
