@@ -7,30 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from itertools import chain, repeat
 from typing import Any
 
-from kubesim.shell import patterns
+from kubesim.shell import nodes, patterns
 from kubesim.shell.conditions import double
 from kubesim.shell.errors import FileError
 from kubesim.shell.expand import Expander
 from kubesim.shell.handles import Handle
 from kubesim.shell.jobs import Jobs
 from kubesim.shell.machine import Process
-from kubesim.shell.nodes import (
-    AndOr,
-    Calculation,
-    Case,
-    Condition,
-    CountingFor,
-    For,
-    Function,
-    If,
-    Node,
-    Redirected,
-    ScriptError,
-    Sequence,
-    Simple,
-    While,
-    Word,
-)
+from kubesim.shell.nodes import Node, ScriptError, Simple, Word
 from kubesim.shell.parse import parse
 from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
@@ -246,7 +230,7 @@ class Shell(Subshells):
 
     # compound commands
 
-    async def _sequence(self, node: Sequence, final: bool) -> int:
+    async def _sequence(self, node: nodes.Sequence, final: bool) -> int:
         last = len(node.items) - 1
         for index, (item, background, source) in enumerate(node.items):
             if background:
@@ -255,7 +239,7 @@ class Shell(Subshells):
                 await self.execute(item, final=final and index == last and isinstance(item, Simple))
         return self.status if node.items else 0
 
-    async def _andor(self, node: AndOr, final: bool) -> int:
+    async def _andor(self, node: nodes.AndOr, final: bool) -> int:
         self.unchecked += 1
         try:
             status = await self.execute(node.first)
@@ -272,7 +256,7 @@ class Shell(Subshells):
             self.unchecked -= 1
         return status
 
-    async def _redirected(self, node: Redirected, final: bool) -> int:
+    async def _redirected(self, node: nodes.Redirected, final: bool) -> int:
         saved: list[tuple[int, Handle | None]] = []
         try:
             if not await self.redirect(node.redirects, saved):
@@ -281,7 +265,7 @@ class Shell(Subshells):
         finally:
             self.restore(saved)
 
-    async def _calculation(self, node: Calculation, final: bool) -> int:
+    async def _calculation(self, node: nodes.Calculation, final: bool) -> int:
         self.line = node.line
         try:
             return await self.checked(int(await self.expander.calculate(node.text) == 0))
@@ -297,7 +281,7 @@ class Shell(Subshells):
         finally:
             self.unchecked -= 1
 
-    async def _if(self, node: If, final: bool) -> int:
+    async def _if(self, node: nodes.If, final: bool) -> int:
         for condition, body in node.branches:
             if await self.test(condition):
                 return await self.execute(body)
@@ -323,13 +307,13 @@ class Shell(Subshells):
         finally:
             self.loops -= 1
 
-    async def _while(self, node: While, final: bool) -> int:
+    async def _while(self, node: nodes.While, final: bool) -> int:
         async def more() -> bool:
             return await self.test(node.condition) != node.until
 
         return await self._loop(more, node.body)
 
-    async def _for(self, node: For, final: bool) -> int:
+    async def _for(self, node: nodes.For, final: bool) -> int:
         words = node.words
         values = iter([*self.state.positional] if words is None else await self._guarded(self.expander.fields(words)))
 
@@ -344,7 +328,7 @@ class Shell(Subshells):
 
         return await self._loop(more, node.body)
 
-    async def _countingfor(self, node: CountingFor, final: bool) -> int:
+    async def _countingfor(self, node: nodes.CountingFor, final: bool) -> int:
         steps = chain([node.start], repeat(node.step))
 
         async def more() -> bool:
@@ -353,7 +337,7 @@ class Shell(Subshells):
 
         return await self._loop(more, node.body)
 
-    async def _case(self, node: Case, final: bool) -> int:
+    async def _case(self, node: nodes.Case, final: bool) -> int:
         subject = await self._guarded(self.expander.value(node.subject))
         for choices, body in node.items:
             if await self._choose(choices, subject):
@@ -368,11 +352,11 @@ class Shell(Subshells):
                 return True
         return False
 
-    async def _function(self, node: Function, final: bool) -> int:
+    async def _function(self, node: nodes.Function, final: bool) -> int:
         self.state.functions[node.name] = (node.body, node.source)
         return 0
 
-    async def _condition(self, node: Condition, final: bool) -> int:
+    async def _condition(self, node: nodes.Condition, final: bool) -> int:
         self.line = node.line
         return await self.checked(await double(self, node))
 

@@ -22,16 +22,7 @@ from kubesim.shell.handles import CHUNK, Handle, OpenFile, Stdio
 from kubesim.shell.hostside import HostSide
 from kubesim.shell.meter import LARGE, Holder, Meter, Use
 from kubesim.shell.programs import Program, find
-from kubesim.shell.share import (
-    CONTAINER_BURST_S,
-    CONTAINER_RATE,
-    CONTAINER_ROOM,
-    Allowance,
-    Pacer,
-    Room,
-    Share,
-    Steps,
-)
+from kubesim.shell.share import Pacer, Share, Steps
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
@@ -147,8 +138,7 @@ class Machine:
     def join(self, share: Share) -> None:
         """Be one of the containers of a cluster."""
         self.share = share
-        self.computing = Allowance(CONTAINER_RATE, CONTAINER_BURST_S, share.computing)
-        self.memory_kept = Room(CONTAINER_ROOM, above=share.memory)
+        self.computing, self.memory_kept = share.of_container()
         self.files.shared = share.disk
 
     def discard(self) -> None:

@@ -9,30 +9,9 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from kubesim.shell import nodes
 from kubesim.shell.lexer import Lexer
-from kubesim.shell.nodes import (
-    NOTHING,
-    AndOr,
-    Calculation,
-    Case,
-    Condition,
-    CountingFor,
-    For,
-    Function,
-    If,
-    Node,
-    Pipeline,
-    Redirect,
-    Redirected,
-    ScriptError,
-    Sequence,
-    Simple,
-    Subshell,
-    Text,
-    While,
-    Word,
-    literal,
-)
+from kubesim.shell.nodes import Node, ScriptError, Text, Word, literal
 
 LONGEST_SCRIPT = 256 << 10
 MOST_OPEN = 60
@@ -81,7 +60,7 @@ class _Parser(Lexer):
             items.append((node, background, source))
             if not background and not self._take(";") and not self._newline():
                 break
-        return items[0][0] if len(items) == 1 and not items[0][1] else Sequence(tuple(items))
+        return items[0][0] if len(items) == 1 and not items[0][1] else nodes.Sequence(tuple(items))
 
     def _ended(self) -> bool:
         """Pass over line breaks; tell whether the next token begins no command."""
@@ -100,13 +79,13 @@ class _Parser(Lexer):
         while operator := self._take("&&", "||"):
             self._newlines()
             rest.append((operator, self._pipeline()))
-        return AndOr(first, tuple(rest)) if rest else first
+        return nodes.AndOr(first, tuple(rest)) if rest else first
 
     def _pipeline(self) -> Node:
         both: list[bool] = []
         negated = self._negated()
         if negated is not None and self._ends_words() and self._operator() in ("", ";"):
-            return Pipeline((NOTHING,), negated)
+            return nodes.Pipeline((nodes.NOTHING,), negated)
         parts = [self._command()]
         while operator := self._take("|", "|&"):
             both.append(operator == "|&")
@@ -114,7 +93,7 @@ class _Parser(Lexer):
             inner = self._negated()
             negated = inner if negated is None else negated ^ bool(inner)
             parts.append(self._command())
-        return parts[0] if negated is None and not both else Pipeline(tuple(parts), bool(negated), tuple(both))
+        return parts[0] if negated is None and not both else nodes.Pipeline(tuple(parts), bool(negated), tuple(both))
 
     def _negated(self) -> bool | None:
         """Take ``!``, as often as it stands here; None where there is none."""
@@ -132,18 +111,18 @@ class _Parser(Lexer):
         if bash and re.compile(r"\[\[(?=\s)").match(self.text, self.at):
             body = self._condition()
         elif bash and (word := self._calculation()) is not None:
-            body = Calculation(word, self.line)
+            body = nodes.Calculation(word, self.line)
         elif self._operator() == "(" or self._reserved():
             body = self._compound()
         if body is None:
             return self._simple()
-        if isinstance(body, Function):
+        if isinstance(body, nodes.Function):
             return body
         redirects = self._redirects()
-        return Redirected(body, redirects) if redirects else body
+        return nodes.Redirected(body, redirects) if redirects else body
 
     def _simple(self) -> Node:
-        line, start, words, redirects = 0, len(self.shown), list[Word](), list[Redirect]()
+        line, start, words, redirects = 0, len(self.shown), list[Word](), list[nodes.Redirect]()
         naming, declaring = True, False  # whether the command's name, or an assignment, may come next
         while True:
             if redirect := self._redirect():
@@ -160,7 +139,7 @@ class _Parser(Lexer):
                     self._empty_parentheses(alone=len(words) == 1 and not redirects)
                     return self._function(source, start)
             line = line or self.line
-        return Simple(tuple(words), tuple(redirects), line, self._source(start))
+        return nodes.Simple(tuple(words), tuple(redirects), line, self._source(start))
 
     def _empty_parentheses(self, *, alone: bool) -> None:
         """Take the ``()`` after a function's name."""
@@ -180,7 +159,7 @@ class _Parser(Lexer):
         if self._operator() != "(" and not self._reserved() and not self.text.startswith("[[", self.at):
             self._refuse()
         body = self._command()
-        return Function(name, body, self._source(start))
+        return nodes.Function(name, body, self._source(start))
 
     def _compound(self) -> Node:
         word = self._take("(") or self._take_word("{", "if", "while", "until", "for", "case", "function")
@@ -209,7 +188,7 @@ class _Parser(Lexer):
         body = self._body()
         if not self._take(")"):
             self._refuse()
-        return Subshell(body)
+        return nodes.Subshell(body)
 
     def _group(self) -> Node:
         body = self._body()
@@ -225,7 +204,7 @@ class _Parser(Lexer):
             self._turn("else")
             other = self._body()
         self._expect("fi")
-        return If(tuple(branches), other)
+        return nodes.If(tuple(branches), other)
 
     def _branch(self) -> tuple[Node, Node]:
         condition = self._body()
@@ -235,7 +214,7 @@ class _Parser(Lexer):
     def _while(self) -> Node:
         until = self.open[-1] == "until"
         condition = self._body()
-        return While(condition, self._loop(), until)
+        return nodes.While(condition, self._loop(), until)
 
     def _loop(self) -> Node:
         self._turn("do")
@@ -255,7 +234,7 @@ class _Parser(Lexer):
         while words is not None and not self._ends_words():
             words.append(self._word()[0])
         self._separator()
-        return For(name, None if words is None else tuple(words), self._loop())
+        return nodes.For(name, None if words is None else tuple(words), self._loop())
 
     def _counting(self) -> Node:
         word = self._calculation() if self.dialect == "bash" else None
@@ -265,7 +244,7 @@ class _Parser(Lexer):
         if len(pieces) != 3:
             raise ScriptError("unexpected", "((", line=self.line)
         self._separator()
-        return CountingFor(pieces[0], pieces[1], pieces[2], self._loop())
+        return nodes.CountingFor(pieces[0], pieces[1], pieces[2], self._loop())
 
     def _separator(self) -> None:
         self._take(";")
@@ -280,7 +259,7 @@ class _Parser(Lexer):
         while not self._take_word("esac"):
             items.append(self._case_item())
             self._newlines()
-        return Case(subject, tuple(items))
+        return nodes.Case(subject, tuple(items))
 
     def _case_item(self) -> tuple[tuple[Word, ...], Node]:
         self._take("(")
@@ -325,7 +304,7 @@ class _Parser(Lexer):
             else:
                 items.append(item)
         self._show(self.text[start : self.at])
-        return Condition(tuple(items), self.line)
+        return nodes.Condition(tuple(items), self.line)
 
     def _condition_item(self, items: list[Word | str]) -> Word | str:
         if items and items[-1] == "=~":

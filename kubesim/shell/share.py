@@ -120,6 +120,11 @@ class Share:
     memory: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
     workers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_WORKERS))
 
+    def of_container(self) -> tuple[Allowance, Room]:
+        """Return the computing and the memory that one more container may have."""
+        computing = Allowance(CONTAINER_RATE, CONTAINER_BURST_S, self.computing)
+        return computing, Room(CONTAINER_ROOM, above=self.memory)
+
 
 class Pacer:
     """Counts the computing of one process, which is all that happens while it has the event loop.
