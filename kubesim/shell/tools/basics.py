@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kubesim.shell import conditions, printf
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 
 
@@ -69,12 +69,4 @@ async def yes(process: Process) -> int:
         await process.tick(8)
 
 
-TOOLS: dict[str, Tool] = {
-    "true": true,
-    "false": false,
-    "echo": echo,
-    "printf": printf_,
-    "test": test,
-    "[": test,
-    "yes": yes,
-}
+TOOLS = kit.named(true, false, echo, printf_, test, yes) | {"[": test}

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.files import Directory, File, Link, Node
 from kubesim.shell.handles import Handle
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit, ls
 from kubesim.shell.tools.users import name_of
 
@@ -308,15 +308,11 @@ def _store(process: Process, path: str, member: tarfile.TarInfo, data: bytes) ->
         node.mode, node.mtime = member.mode & 0o7777, float(member.mtime)
 
 
-TOOLS: dict[str, Tool] = {
-    "base64": base64,
+TOOLS = kit.named(base64, od, gzip, tar) | {
     "md5sum": checksum,
     "sha1sum": checksum,
     "sha256sum": checksum,
     "sha512sum": checksum,
-    "od": od,
-    "gzip": gzip,
     "gunzip": gzip,
     "zcat": gzip,
-    "tar": tar,
 }

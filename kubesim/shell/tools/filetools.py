@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import re
 from datetime import UTC, datetime
+from functools import partial
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File, Link
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.kit import missing
 from kubesim.shell.tools.permissions import changed_mode
@@ -26,14 +27,9 @@ async def mkdir(process: Process) -> int:
     """Make directories."""
     opts = await kit.options(process)
     await missing(process, opts.args, 1)
-    status = 0
-    for name in opts.args:
-        try:
-            await _make_directory(process, name, opts)
-        except FileError as error:
-            text = "cannot create directory"
-            status = await process.fail(f"{text} '{name}': {error.text}")
-    return status
+    return await kit.for_each(
+        process, opts.args, lambda name: _make_directory(process, name, opts), "cannot create directory '{}'"
+    )
 
 
 async def _make_directory(process: Process, name: str, opts: kit.Options) -> None:
@@ -59,14 +55,8 @@ async def rmdir(process: Process) -> int:
     """Remove empty directories."""
     opts = await kit.options(process)
     await missing(process, opts.args, 1)
-    status = 0
-    for name in opts.args:
-        try:
-            process.view.remove(name, directory=True)
-        except FileError as error:
-            if "i" not in opts:
-                status = await process.fail(f"failed to remove '{name}': {error.text}")
-    return status
+    remove = partial(process.view.remove, directory=True)
+    return await kit.for_each(process, opts.args, remove, "failed to remove '{}'")
 
 
 async def rm(process: Process) -> int:
@@ -116,19 +106,17 @@ async def touch(process: Process) -> int:
     moment = _moment(process, opts)
     if moment is None:
         return await process.fail(f"invalid date format '{opts.get('d') or opts.get('t')}'")
-    status = 0
-    for name in opts.args:
-        try:
-            node = process.view.find(name)
-            if node is None and "c" in opts:
-                continue
-            node = node or process.view.file(name)
-            if process.view.place(name).readonly:
-                raise FileError("EROFS", name)
-            node.mtime = moment
-        except FileError as error:
-            status = await process.fail(f"cannot touch '{name}': {error.text}")
-    return status
+
+    def set_time(name: str) -> None:
+        node = process.view.find(name)
+        if node is None and "c" in opts:
+            return
+        node = node or process.view.file(name)
+        if process.view.place(name).readonly:
+            raise FileError("EROFS", name)
+        node.mtime = moment
+
+    return await kit.for_each(process, opts.args, set_time, "cannot touch '{}'")
 
 
 def _moment(process: Process, opts: kit.Options) -> float | None:
@@ -221,12 +209,4 @@ async def sync(process: Process) -> int:
     return int(bool(missing))
 
 
-TOOLS: dict[str, Tool] = {
-    "mkdir": mkdir,
-    "rmdir": rmdir,
-    "rm": rm,
-    "touch": touch,
-    "ln": ln,
-    "mktemp": mktemp,
-    "sync": sync,
-}
+TOOLS = kit.named(mkdir, rmdir, rm, touch, ln, mktemp, sync)

@@ -7,7 +7,7 @@ from kubesim.gpu.devices import Device
 from kubesim.gpu.hardware import SPEEDS, Pci, bus, memories, modules
 from kubesim.gpu.products import driver
 from kubesim.shell import mounts
-from kubesim.shell.machine import Machine, Process, Tool
+from kubesim.shell.machine import Machine, Process
 from kubesim.shell.tools import disks, kit
 
 GIB = 1 << 30
@@ -198,11 +198,4 @@ async def lscpu(process: Process) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {
-    "lsmod": lsmod,
-    "modinfo": modinfo,
-    "lspci": lspci,
-    "lscpu": lscpu,
-    "lsblk": lsblk,
-    "numactl": numactl,
-}
+TOOLS = kit.named(lsmod, modinfo, lspci, lscpu, lsblk, numactl)

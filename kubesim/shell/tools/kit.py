@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, wraps
 from pathlib import Path
@@ -50,6 +50,11 @@ class Options:
     def last(self, flags: str) -> str:
         """Return the last given of these flags."""
         return next((name for name, _ in reversed(self.given) if name in flags and name), "")
+
+
+def named(*tools: Tool) -> dict[str, Tool]:
+    """Return tools by the names of their functions."""
+    return {str(getattr(tool, "__name__", "")).rstrip("_"): tool for tool in tools}
 
 
 async def options(process: Process, *, argv: list[str] | None = None) -> Options:
@@ -345,6 +350,19 @@ async def missing(process: Process, args: list[str], least: int) -> None:
         await usage(process, "missing operand" if least < 2 else "missing file operand")
     if len(args) < least:
         await usage(process, f"missing destination file operand after '{args[0]}'")
+
+
+async def for_each(process: Process, names: list[str], work: Callable[[str], Any], wrong: str) -> int:
+    """Do something with every operand, and say what went ``wrong``; returns 1 where something did."""
+    status = 0
+    for name in names:
+        try:
+            made = work(name)
+            if made is not None:
+                await made
+        except FileError as error:
+            status = await process.fail(f"{wrong.format(name)}: {error.text}")
+    return status
 
 
 class Interrupt:

@@ -32,10 +32,8 @@ SIZES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "float": 4, "half": 2, 
 OPERATIONS = ("sum", "prod", "max", "min", "avg")
 FIRST_PORT, PORTS = 33000, 27000
 WHY = {"timeout": "Connection timed out", "refused": "Connection refused", "unreachable": "No route to host"}
-LONG = {"nthreads=": "t", "ngpus=": "g", "minbytes=": "b", "maxbytes=": "e", "stepbytes=": "i", "stepfactor=": "f",
-        "iters=": "n", "agg_iters=": "m", "warmup_iters=": "w", "run_cycles=": "N", "parallel_init=": "p",
-        "check=": "c", "op=": "o", "datatype=": "d", "root=": "r", "blocking=": "z", "stream_null=": "y",
-        "timeout=": "T", "cudagraph=": "G", "report_cputime=": "C", "average=": "a", "help": "h"}  # fmt: skip
+NUMBERS = {"g": "gpus", "f": "factor", "n": "iterations", "w": "warmup", "r": "root", "G": "graph"}
+"""Options with whole numbers, and where they are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +124,8 @@ async def perf(collective: Collective, process: Process) -> int:
 
 async def _parse(process: Process) -> Call:
     """Read the command line. Leaves the program for a wrong one."""
-    flags, names = set(LONG.values()), {name.rstrip("=") for name in LONG}
+    long_names: dict[str, str] = kit.table()["nccl_tests"]["long"]
+    flags, names = set(long_names.values()), {name.rstrip("=") for name in long_names}
     for word in process.argv[1:]:
         long, name = word.startswith("--"), word.lstrip("-").partition("=")[0]
         known = name in names if long else name[:1] in flags
@@ -135,7 +134,7 @@ async def _parse(process: Process) -> Call:
             await process.error(f"{process.argv[0]}: {why}\n")
             await process.write(f"invalid option '?'\n{kit.told('nccl_tests_usage', name=process.name)}")
             raise Leave(1)
-    opts = await kit.parsed(process, "".join(f if f == "h" else f"{f}:" for f in LONG.values()), LONG)
+    opts = await kit.parsed(process, "".join(f if f == "h" else f"{f}:" for f in flags), long_names)
     if "h" in opts:
         await process.write(kit.told("nccl_tests_usage", name=process.name))
         raise Leave(0)
@@ -149,14 +148,7 @@ async def _parse(process: Process) -> Call:
     if call.least > call.most:
         await process.error(f"invalid sizes for 'minbytes' and 'maxbytes': {call.least} > {call.most}\n")
         raise Leave(255)
-    for flag, place in {
-        "g": "gpus",
-        "f": "factor",
-        "n": "iterations",
-        "w": "warmup",
-        "r": "root",
-        "G": "graph",
-    }.items():
+    for flag, place in NUMBERS.items():
         setattr(call, place, _number(opts.get(flag), getattr(call, place)))
     call.gpus = max(call.gpus * _number(opts.get("t"), 1), 1)
     call.check, call.blocking = _number(opts.get("c"), 1) > 0, _number(opts.get("z"), 0) > 0

@@ -6,7 +6,7 @@ import heapq
 import re
 from typing import Any
 
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 
 BATCH = 1000
@@ -186,8 +186,4 @@ async def _count_up(process: Process, opts: kit.Options, span: tuple[float, floa
     return 0
 
 
-TOOLS: dict[str, Tool] = {
-    "sort": sort,
-    "uniq": uniq,
-    "seq": seq,
-}
+TOOLS = kit.named(sort, uniq, seq)

@@ -6,7 +6,7 @@ import posixpath
 
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Link
-from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
+from kubesim.shell.machine import DEFAULT_PATH, Process
 from kubesim.shell.programs import search
 from kubesim.shell.tools import kit
 
@@ -95,11 +95,4 @@ async def pwd(process: Process) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {
-    "basename": basename,
-    "dirname": dirname,
-    "realpath": realpath,
-    "readlink": readlink,
-    "which": which,
-    "pwd": pwd,
-}
+TOOLS = kit.named(basename, dirname, realpath, readlink, which, pwd)

@@ -6,7 +6,7 @@ import asyncio
 import re
 
 from kubesim.shell.errors import StartError
-from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
+from kubesim.shell.machine import DEFAULT_PATH, Process
 from kubesim.shell.programs import find
 from kubesim.shell.signals import NAMES, number
 from kubesim.shell.tools import kit
@@ -122,10 +122,4 @@ async def printenv(process: Process) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {
-    "sleep": sleep,
-    "timeout": timeout,
-    "env": env,
-    "nohup": nohup,
-    "printenv": printenv,
-}
+TOOLS = kit.named(sleep, timeout, env, nohup, printenv)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from kubesim.gpu.board import BUILD
 from kubesim.shell.errors import FileError
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.users import name_of, number_of
 from kubesim.shell.vitals import BUFFERS, SHARED
@@ -168,15 +168,4 @@ async def last(process: Process) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {
-    "id": id_,
-    "whoami": whoami,
-    "hostname": hostname,
-    "uname": uname,
-    "nproc": nproc,
-    "free": free,
-    "uptime": uptime,
-    "mknod": mknod,
-    "who": who,
-    "last": last,
-}
+TOOLS = kit.named(id_, whoami, hostname, uname, nproc, free, uptime, mknod, who, last)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.dates import strftime
 from kubesim.shell.tools.runners import seconds
@@ -62,10 +62,4 @@ async def stty(process: Process) -> int:
     return 0
 
 
-TOOLS: dict[str, Tool] = {
-    "watch": watch,
-    "clear": clear,
-    "reset": clear,
-    "tty": tty,
-    "stty": stty,
-}
+TOOLS = kit.named(watch, clear, tty, stty) | {"reset": clear}

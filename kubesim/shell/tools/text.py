@@ -7,7 +7,7 @@ import re
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.files import File
 from kubesim.shell.handles import CHUNK, Handle
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 
 FOLLOW_S = 1.0
@@ -203,10 +203,4 @@ async def tee(process: Process) -> int:
     return status
 
 
-TOOLS: dict[str, Tool] = {
-    "cat": cat,
-    "head": head,
-    "tail": tail,
-    "wc": wc,
-    "tee": tee,
-}
+TOOLS = kit.named(cat, head, tail, wc, tee)
