@@ -59,6 +59,7 @@ def test_every_type_of_rules_is_asked_of_something():
         "WriteOptions",
         "DeleteOptions",
         "ListOptions",
+        "LogOptions",
         "WatchOptions",
         "ReplicaTemplate",
         "StatefulTemplate",
