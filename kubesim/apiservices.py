@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from kubesim.api.meta import rfc3339
+from kubesim.conditions import Verdict, renewed
 from kubesim.errors import Obj
 from kubesim.schema.registry import Registry
 
@@ -23,6 +23,7 @@ USUAL = 15
 AUTOMANAGED = {"kube-aggregator.kubernetes.io/automanaged": "true"}
 CUSTOM_PRIORITIES = {"groupPriorityMinimum": 1000, "versionPriority": 100}
 """What a group of CustomResourceDefinitions gets."""
+LOCAL: Verdict = ("True", "Local", "Local APIServices are always available")
 LABELS = {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
 
 
@@ -35,23 +36,20 @@ def objects(registry: Registry, now: datetime) -> Iterator[Obj]:
 
 def custom(group: str, version: str) -> Obj:
     """Return the APIService of a version of a custom group."""
-    return {
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": f"{version}.{group}", "labels": AUTOMANAGED},
-        "spec": {"group": group, "version": version, **CUSTOM_PRIORITIES},
-    }  # fmt: skip
+    return _service(group, version, AUTOMANAGED, CUSTOM_PRIORITIES)
 
 
 def _object(group: str, version: str, now: datetime) -> Obj:
-    available = {
-        "type": "Available", "status": "True", "lastTransitionTime": rfc3339(now), "reason": "Local",
-        "message": "Local APIServices are always available",
-    }  # fmt: skip
-    spec: Obj = {"group": group} if group else {}
-    spec |= {"version": version, "groupPriorityMinimum": PRIORITIES[group]}
-    spec["versionPriority"] = VERSION_PRIORITIES.get((group, version), USUAL)
+    available = renewed({}, "Available", LOCAL, now)
+    priority = VERSION_PRIORITIES.get((group, version), USUAL)
+    priorities = {"groupPriorityMinimum": PRIORITIES[group], "versionPriority": priority}
+    return _service(group, version, LABELS, priorities) | {"status": {"conditions": [available]}}
+
+
+def _service(group: str, version: str, labels: dict[str, str], priorities: dict[str, int]) -> Obj:
     return {
-        "apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
-        "metadata": {"name": f"{version}.{group}", "labels": LABELS}, "spec": spec,
-        "status": {"conditions": [available]},
-    }  # fmt: skip
+        "apiVersion": "apiregistration.k8s.io/v1",
+        "kind": "APIService",
+        "metadata": {"name": f"{version}.{group}", "labels": labels},
+        "spec": {**({"group": group} if group else {}), "version": version, **priorities},
+    }

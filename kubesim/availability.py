@@ -8,7 +8,7 @@ from functools import partial
 from kubesim.api.callouts import PORT, SLICES, SYSTEM, Aggregator, slices
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
-from kubesim.apiservices import AUTOMANAGED, RESOURCE, custom
+from kubesim.apiservices import AUTOMANAGED, LOCAL, RESOURCE, custom
 from kubesim.conditions import Verdict, condition_of, renewed, replaced, said
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import WorkQueue
@@ -22,7 +22,6 @@ FIRST_AGAIN_S = 0.1
 """One that does not answer is looked for so soon, then after twice as long each time (upstream begins with 5 ms)."""
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 LABEL = "kubernetes.io/service-name"
-LOCAL: Verdict = ("True", "Local", "Local APIServices are always available")
 PASSED: Verdict = ("True", "Passed", "all checks passed")
 
 

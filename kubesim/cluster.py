@@ -75,15 +75,9 @@ class ClusterSpec:
 
     def dump(self) -> Obj:
         """Return the specification as JSON."""
-        return {
-            "name": self.name,
-            "createdAt": micro(self.created_at),
-            "nodes": self.nodes,
-            "gpus": self.gpus,
-            "product": self.product,
-            "deadline": micro(self.deadline) if self.deadline else None,
-            **({"images": self.images} if self.images else {}),
-        }
+        asked = {name: getattr(self, name) for name in ("name", "nodes", "gpus", "product")}
+        times = {"createdAt": micro(self.created_at), "deadline": micro(self.deadline) if self.deadline else None}
+        return {**asked, **times, **({"images": self.images} if self.images else {})}
 
     @classmethod
     def load(cls, saved: Obj) -> ClusterSpec:
@@ -350,14 +344,8 @@ class Cluster:
         host = f"{self.spec.name}-control-plane"
         self._parts.append(Holders(self.operations, self.clock, host, self.spec.without))
         manager = self._client("kube-controller-manager")
-        self._parts.append(
-            await controllers.start(
-                manager,
-                self.clock,
-                controllers.Keys(self._ca.decode(), self._certifier, self.signer),
-                self.api.aggregator.pod_usage,
-            )
-        )
+        keys = controllers.Keys(self._ca.decode(), self._certifier, self.signer)
+        self._parts.append(await controllers.start(manager, self.clock, keys, self.api.aggregator.pod_usage))
 
     def _client(self, user: str) -> InProcessClient:
         """Return the API as one of the control plane's programs sees it."""

@@ -31,13 +31,8 @@ class ApiError(Exception):
 
     def status(self) -> Obj:
         """Return the meta/v1 Status object that is sent to the client."""
-        body: Obj = {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": self.metadata,
-            "status": "Failure",
-            "message": self.message,
-        }
+        body: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure"}
+        body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
         if self.detailed:

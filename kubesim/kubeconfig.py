@@ -23,18 +23,13 @@ def server_url(host: str, port: int) -> str:
 
 def render(*, name: str, server: str, ca_pem: bytes, user: str, token: str, namespace: str = "default") -> str:
     """Return a kubeconfig with one cluster, one user and one context, as YAML."""
-    context = {"cluster": name, "user": user, "namespace": namespace}
+    cluster = {"certificate-authority-data": base64.b64encode(ca_pem).decode(), "server": server}
     document = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [
-            {
-                "name": name,
-                "cluster": {"certificate-authority-data": base64.b64encode(ca_pem).decode(), "server": server},
-            }
-        ],
+        "clusters": [{"name": name, "cluster": cluster}],
         "users": [{"name": user, "user": {"token": token}}],
-        "contexts": [{"name": name, "context": context}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user, "namespace": namespace}}],
         "current-context": name,
         "preferences": {},
     }

@@ -83,10 +83,8 @@ class Target:
 def kubelet_of(node: Obj) -> Target:
     """Return where a node's kubelet is. Raises ``ApiError`` 500 where the node does not tell."""
     status = node.get("status", {})
-    known, endpoint = (
-        status.get("addresses") or [],
-        (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {},
-    )
+    known = status.get("addresses") or []
+    endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
     for kind in PREFERRED:
         for item in known:
             if item["type"] == kind:

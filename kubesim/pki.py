@@ -59,17 +59,9 @@ class CertificateAuthority:
         """Make a new authority, valid for ten years from ``now``."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = name_of("kubernetes")
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            key_cert_sign=True,
-            crl_sign=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            encipher_only=False,
-            decipher_only=False,
-        )
+        others = ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+        unused = dict.fromkeys((*others, "encipher_only", "decipher_only"), False)
+        usage = x509.KeyUsage(digital_signature=True, key_cert_sign=True, crl_sign=True, **unused)
         certificate = (
             _builder(name, key.public_key(), now)
             .issuer_name(name)

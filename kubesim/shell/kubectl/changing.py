@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import yaml
 
@@ -16,6 +17,7 @@ from kubesim.shell.kubectl.targets import JSON, MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 
+Changes = dict[str, str | None]
 LABEL = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 
@@ -45,8 +47,8 @@ async def scale(process: Process, client: Client, opts: Flags) -> int:
 
 async def label(process: Process, client: Client, opts: Flags) -> int:
     """Set labels; annotate sets annotations."""
-    field, done = ("labels", "labeled") if opts.command == "label" else ("annotations", "annotated")
-    changes: dict[str, str | None] = {}
+    field = "labels" if opts.command == "label" else "annotations"
+    changes: Changes = {}
     words: list[str] = []
     for word in opts.args:
         if re.fullmatch(r"[^=]+=.*", word, re.DOTALL):
@@ -67,29 +69,17 @@ async def label(process: Process, client: Client, opts: Flags) -> int:
             known = obj["metadata"].get(field) or {}
             await process.write("".join(f"{key}={value}\n" for key, value in sorted(known.items())))
         return 0
-
-    async def act(kind: Resource, obj: Obj) -> None:
-        await _label(process, client, opts, kind, obj, field, done, changes)
-
-    return await for_each(process, found, act)
+    return await for_each(process, found, partial(_label, process, client, opts, changes))
 
 
-def _check_labels(changes: dict[str, str | None]) -> None:
+def _check_labels(changes: Changes) -> None:
     for key, value in changes.items():
         if value is not None and (len(value) > 63 or not LABEL.fullmatch(value)):
             raise KubectlError(f'error: invalid label value: "{key}={value}": {TEXTS["wrong label"]}')
 
 
-async def _label(
-    process: Process,
-    client: Client,
-    opts: Flags,
-    kind: Resource,
-    obj: Obj,
-    field: str,
-    done: str,
-    changes: dict[str, str | None],
-) -> None:
+async def _label(process: Process, client: Client, opts: Flags, changes: Changes, kind: Resource, obj: Obj) -> None:
+    field, done = ("labels", "labeled") if opts.command == "label" else ("annotations", "annotated")
     before = obj["metadata"].get(field) or {}
     clash = [key for key, value in changes.items() if value is not None and before.get(key, value) != value]
     if clash and not opts.on("overwrite"):

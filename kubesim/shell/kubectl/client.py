@@ -261,17 +261,8 @@ def _kinds(group: Obj) -> list[Resource]:
                 continue
             seen.add(each["resource"])
             kind = each.get("responseKind", {}).get("kind", "")
-            found.append(
-                Resource(
-                    group.get("metadata", {}).get("name", "") or "",
-                    version["version"],
-                    each["resource"],
-                    each.get("singularResource") or kind.lower(),
-                    kind,
-                    each.get("scope") == "Namespaced",
-                    tuple(each.get("shortNames") or ()),
-                    tuple(each.get("verbs") or ()),
-                    tuple(each.get("categories") or ()),
-                )
-            )
+            own = group.get("metadata", {}).get("name", "") or "", version["version"], each["resource"]
+            singular, namespaced = each.get("singularResource") or kind.lower(), each.get("scope") == "Namespaced"
+            lists = (tuple(each.get(name) or ()) for name in ("shortNames", "verbs", "categories"))
+            found.append(Resource(*own, singular, kind, namespaced, *lists))
     return found

@@ -22,13 +22,8 @@ from kubesim.shell.machine import Process
 
 HEAD = ["CURRENT", "NAME", "CLUSTER", "AUTHINFO", "NAMESPACE"]
 PARTS = {"clusters": "cluster", "contexts": "context", "users": "user"}
-HIDDEN = {
-    "certificate-authority-data": "DATA+OMITTED",
-    "client-certificate-data": "DATA+OMITTED",
-    "client-key-data": "DATA+OMITTED",
-    "token": "REDACTED",
-    "password": "REDACTED",
-}
+DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
+HIDDEN = dict.fromkeys(DATA, "DATA+OMITTED") | {"token": "REDACTED", "password": "REDACTED"}
 
 
 @dataclass

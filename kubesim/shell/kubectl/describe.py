@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from datetime import datetime
+from itertools import compress
 from typing import Any
 from urllib.parse import urlencode
 
@@ -44,13 +45,9 @@ async def _owned(client: Client, obj: Obj, plural: str) -> list[Obj]:
     path = (await client.resource(plural)).path(obj["metadata"]["namespace"])
     found = (await client.request("GET", f"{path}?{text}")).get("items", [])
     uid = obj["metadata"]["uid"]
-    return [
-        item
-        for item in found
-        if any(
-            each["uid"] == uid and each.get("controller") for each in item["metadata"].get("ownerReferences") or []
-        )
-    ]
+    owners = [item["metadata"].get("ownerReferences") or [] for item in found]
+    mine = [any(each["uid"] == uid and each.get("controller") for each in some) for some in owners]
+    return [*compress(found, mine)]
 
 
 def _pod_node(title: str, found: Obj, obj: Obj) -> str:

@@ -15,14 +15,7 @@ from kubesim.shell.machine import Process
 LEFT_OUT = ("go-template", "go-template-file", "template", "templatefile", "jsonpath-file", "custom-columns-file")
 """Formats of output that only a candidate's own kubectl has."""
 DRY = {"server": " (server dry run)", "client": " (dry run)", "": ""}
-VALIDATION = {
-    "": "Strict",
-    "true": "Strict",
-    "strict": "Strict",
-    "warn": "Warn",
-    "false": "Ignore",
-    "ignore": "Ignore",
-}
+VALIDATION = dict.fromkeys(("", "true", "strict"), "Strict") | {"warn": "Warn", "false": "Ignore", "ignore": "Ignore"}
 
 
 def dry(opts: Flags) -> str:

@@ -13,14 +13,9 @@ from kubesim.shell.kubectl.results import dry, for_each, report, send
 from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, place
 from kubesim.shell.machine import Process
 
-PLACES = {
-    "Pod": ("spec",),
-    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
-    **dict.fromkeys(
-        ("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "ReplicationController"),
-        ("spec", "template", "spec"),
-    ),
-}
+TEMPLATED = ("Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "ReplicationController")
+PLACES = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", "spec", "template", "spec")}
+PLACES |= dict.fromkeys(TEMPLATED, ("spec", "template", "spec"))
 """Where in an object the pod's spec is."""
 DONE = {"image": "image updated", "env": "env updated", "resources": "resource requirements updated"}
 NAMED = "one or more resources must be specified as <resource> <name> or <resource>/<name>"

@@ -69,12 +69,8 @@ async def _started(process: Process, client: Client, pod: Obj, container: str, *
     while True:
         pod = await client.request("GET", path)
         status = pod.get("status") or {}
-        found = [
-            each
-            for key in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-            for each in status.get(key) or []
-            if each["name"] == container
-        ]
+        kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+        found = [each for kind in kinds for each in status.get(kind) or [] if each["name"] == container]
         state = found[0].get("state") or {} if found else {}
         if "running" in state or "terminated" in state:
             return pod, state
