@@ -18,8 +18,6 @@ from kubesim.tests.world import container, pod, world
 
 FOLDER = Path(__file__).parent / "python" / "scripts"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
-LONG = {"amp_transformer", "generate_text", "mnist_cnn"}
-"""Those that compute for seconds."""
 MAX_S = 120
 
 
@@ -51,10 +49,7 @@ async def played(text, name, wanted):
         return log(w, "play"), now["terminated"]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [pytest.param(each, id=each.stem, marks=[pytest.mark.torture] * (each.stem in LONG)) for each in SCRIPTS],
-)
+@pytest.mark.parametrize("path", SCRIPTS, ids=[each.stem for each in SCRIPTS])
 async def test_a_script_logs_what_its_author_expects(path):
     text = path.read_text("utf-8")
     wanted = head(text)

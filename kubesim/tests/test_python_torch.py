@@ -19,6 +19,12 @@ PRINTED = {
     "torch.equal(torch.manual_seed(0) and torch.rand(5), torch.manual_seed(0) and torch.rand(5))": "True",
     "torch.equal(torch.manual_seed(0) and torch.randn(3), torch.manual_seed(1) and torch.randn(3))": "False",
     "nn.Linear(3, 2, nonsense=1)": "TypeError: Linear.__init__() got an unexpected keyword argument 'nonsense'",
+    "nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(1, 2, 3)": (
+        "(Conv2d(3, 8, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1)), "
+        "Conv2d(1, 2, kernel_size=(3, 3), stride=(1, 1)))"
+    ),
+    "torch.ones(2).sum(nonsense=1)": "TypeError: sum() got an unexpected keyword argument 'nonsense'",
+    "torch.from_numpy(__import__('numpy').ones(2)).dtype": "torch.float64",
     "nn.ReLU(nonsense=1)": "TypeError: ReLU.__init__() got an unexpected keyword argument 'nonsense'",
     "torch.optim.Adam([torch.ones(1)], nonsense=1)": (
         "TypeError: Adam.__init__() got an unexpected keyword argument 'nonsense'"

@@ -27,6 +27,12 @@ def error(name, /, **values):
     return EXCEPTIONS[kind](text.format_map(values))
 
 
+def named(name, function):
+    """Return a function that says in its errors what it is called."""
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
 def accepting(names):
     """Let a function take options of the real one that change nothing here; others raise TypeError."""
     known = set(names.split())

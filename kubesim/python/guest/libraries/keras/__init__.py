@@ -208,17 +208,8 @@ class Sequential:
         return ({"accuracy": right / samples} if self.metrics else {}) | {"loss": loss / samples}
 
     @accepting("shuffle class_weight sample_weight")
-    def fit(
-        self,
-        x,
-        y=None,
-        batch_size=None,
-        epochs=1,
-        verbose="auto",
-        callbacks=(),
-        validation_split=0.0,
-        validation_data=None,
-    ):
+    def fit(self, x, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=(), validation_split=0.0,
+            validation_data=None):  # fmt: skip
         if self.loss is None:
             raise error("keras.compile")
         if validation_split:

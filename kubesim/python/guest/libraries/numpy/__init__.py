@@ -10,7 +10,7 @@ import _device
 import _elements
 import _format
 from _arrays import Array, Source, sizes
-from _elements import Mismatch, dtype_name, error, is_float
+from _elements import Mismatch, dtype_name, error, is_float, named
 from machine import start
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
@@ -37,6 +37,7 @@ class ndarray(Array):
     tolist, copy = lambda self: self._nested(), lambda self: self._copy()
     astype = lambda self, dtype, copy=True: self._copy(dtype_name(dtype))
     fill, ravel = lambda self, value: self.__setitem__(..., value), lambda self: self.reshape(-1)
+    __array__ = lambda self, dtype=None, copy=None: self if dtype is None else self.astype(dtype)
     flatten, argsort = lambda self: self.reshape(-1)._copy(), lambda self, axis=-1: self._ordered(axis)
     transpose = lambda self, *axes: self.permute(*(axes or [*builtins.range(self.ndim)][::-1]))
     var = lambda self, axis=None, ddof=0, keepdims=False: self._reduced(f"var{ddof:d}", axis, keepdims)
@@ -135,11 +136,12 @@ ndarray.kind = ndarray
 _first = object.__new__(ndarray)
 _loaded = lambda *saved: _first._load(*saved)
 for name in REDUCTIONS:
-    setattr(ndarray, name, lambda self, axis=None, keepdims=False, *, name=name: self._reduced(name, axis, keepdims))
+    reduction = lambda self, axis=None, keepdims=False, *, name=name: self._reduced(name, axis, keepdims)
+    setattr(ndarray, name, named(name, reduction))
 for name in UNARY:
-    globals()[name] = lambda x, *, name=name: asarray(x)._unary(name)
+    globals()[name] = named(name, lambda x, *, name=name: asarray(x)._unary(name))
 for own, name in BINARY.items():
-    globals()[own] = lambda x, y, *, name=name: asarray(x)._binary(name, y)
+    globals()[own] = named(own, lambda x, y, *, name=name: asarray(x)._binary(name, y))
 for name in REDUCTIONS + METHODS:
     globals()[name] = lambda a, *args, name=name, **more: getattr(asarray(a), name)(*args, **more)
 

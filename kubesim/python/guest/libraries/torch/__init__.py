@@ -11,7 +11,7 @@ import _arrays
 import _elements
 import numpy
 from _arrays import Source, sizes
-from _elements import accepting
+from _elements import accepting, named
 
 from torch import _types
 from torch._tensor import Size, Tensor, blank, cat, drawn, matmul, set_grad, where
@@ -86,8 +86,7 @@ def _maker(name, make):
         found = make(sizes(size), dtype.name if dtype else state.default, device, generator)
         return found.requires_grad_() if requires_grad else found
 
-    made.__name__ = made.__qualname__ = name
-    return made, lambda x, *, dtype=None, device=None: made(
+    return named(name, made), lambda x, *, dtype=None, device=None: made(
         x._shape, dtype=dtype or x.dtype, device=device or x.device
     )
 

@@ -12,7 +12,7 @@ import _elements
 import _format
 import numpy
 from _arrays import Array, axes_of, sizes
-from _elements import is_float
+from _elements import is_float, named
 from _functions import BINARY, UNARY
 
 from torch._types import DTYPES, WORDS, device, device_errors, failed, gpu_of, place, state, work
@@ -362,7 +362,7 @@ def cat(tensors, dim=0):
 
 Tensor.kind = Tensor
 for name, own in _methods().items():
-    setattr(Tensor, name, own)
+    setattr(Tensor, name, named(name, own) if own is not matmul else own)
 
 # Gradients.
 

@@ -91,6 +91,13 @@ is_bf16_supported = lambda: get_device_capability()[0] >= 8
 manual_seed = manual_seed_all = lambda seed: None
 
 
+def memory_summary(device=None, abbreviated=False):
+    gpu, line = _gpu(device), "|" + "=" * 75 + "|"
+    rows = [("Allocated memory", gpu.allocated, gpu.peak), ("GPU reserved memory", gpu.reserved, gpu.peak_reserved)]
+    body = "\n".join(f"| {name:<21} | {now // MIB:>8} MiB | {peak // MIB:>8} MiB |" for name, now, peak in rows)
+    return f"{line}\n|{f'PyTorch CUDA memory summary, device ID {gpu.index}':^75}|\n{line}\n{body}\n{line}"
+
+
 class Event:
     """A mark in a stream, with the moment at which the device passes it."""
 

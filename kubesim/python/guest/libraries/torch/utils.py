@@ -72,17 +72,8 @@ def default_collate(batch):
 
 class DataLoader:
     @accepting(IGNORED)
-    def __init__(
-        self,
-        dataset,
-        batch_size=1,
-        shuffle=False,
-        sampler=None,
-        num_workers=0,
-        collate_fn=None,
-        drop_last=False,
-        generator=None,
-    ):
+    def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, num_workers=0, collate_fn=None,
+                 drop_last=False, generator=None):  # fmt: skip
         if not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers

@@ -218,6 +218,13 @@ def _convolution(in_channels, out_channels, kernel_size, stride=1, padding=0, di
     return _weights(math.prod(shape[1:]) ** -0.5, device, dtype, weight=shape, bias=bias and shape[:1])
 
 
+def _convolution_text(in_channels, out_channels, kernel_size, stride, padding, bias, **others):
+    sizes = {"kernel_size": kernel_size, "stride": stride, **({"padding": padding} if padding else {})}
+    pairs = {name: (size, size) if isinstance(size, int) else size for name, size in sizes.items()}
+    told = "".join(f", {name}={pair}" for name, pair in pairs.items())
+    return f"{in_channels}, {out_channels}{told}" + ("" if bias else ", bias=False")
+
+
 def _batch(num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
     kind = {"device": device, "dtype": dtype}
     seen = {"running_mean": torch.zeros(num_features, **kind), "running_var": torch.ones(num_features, **kind)}
@@ -321,8 +328,9 @@ def _layer(name, make, forward, shown=None):
         self.__dict__.update({key: value for key, value in self.options.items() if key not in parameters})
 
     def extra_repr(self):
-        usual = ", ".join(f"{key}={value}" for key, value in self.options.items() if key != "reduction")
-        return usual if shown is None else shown.format_map(self.options)
+        told = {key: value for key, value in self.options.items() if key != "reduction" and value is not None}
+        usual = ", ".join(f"{key}={value}" for key, value in told.items())
+        return usual if shown is None else shown(**told) if callable(shown) else shown.format_map(told)
 
     made = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__module__": "torch.nn"}
     return type(name, (Module,), made)
@@ -335,7 +343,7 @@ LAYERS = {
     "Linear": (_linear, lambda layer, x: F.linear(x, layer.weight, layer.bias),
                "in_features={in_features}, out_features={out_features}, bias={bias}"),
     "Conv2d": (_convolution, lambda layer, x: F.conv2d(x, layer.weight, layer.bias, layer.stride, layer.padding, layer.dilation, layer.groups),
-               "{in_channels}, {out_channels}, kernel_size={kernel_size}, stride={stride}, padding={padding}"),
+               _convolution_text),
     "Embedding": (lambda num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None: {
         "weight": Parameter(torch.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))},
         _embed, "{num_embeddings}, {embedding_dim}"),
