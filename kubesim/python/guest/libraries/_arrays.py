@@ -25,7 +25,7 @@ from _elements import (
     stored,
     strides_of,  # fmt: skip
 )
-from _functions import ARITHMETIC, BINARY, COMPARISONS, OWN, REDUCTIONS, SAME, TRUTHS, UNARY, WHOLE, estimate, moments
+from _functions import ARITHMETIC, COMPARISONS, FUNCTIONS, OWN, REDUCTIONS, SAME, TRUTHS, WHOLE, estimate, moments
 
 MAX_COMPUTED, MAX_DRAWN, MAX_PRODUCTS = 1 << 16, 1 << 21, 1 << 18
 """Elements of a result that are computed one by one, that are listed, and multiplications of a matrix product."""
@@ -210,71 +210,54 @@ class Array:
     # Functions.
 
     def _unary(self, name):
-        """Return a function of every element."""
-        name = "logical_not" if name == "invert" and self._dtype == "bool" else name
-        function, slope = UNARY[name]
-        dtype = self._dtype if name in SAME or is_float(self._dtype) else self.default
-        dtype = "bool" if name in TRUTHS else dtype
-        if self._known():
-            found = self._new(self._shape, dtype, map(function, self._flat()))
-        else:
-            found = self._guess(self._shape, dtype, *moments(function, self._statistics()))
-        if slope is None:
-            return self._step(found, name, (), None)
-
-        def back(g):
-            steps = map(slope, self._flat(), found._flat())
-            return [g._new(g._shape, g._dtype, map(operator.mul, g._flat(), steps))]
-
-        return self._step(found, name.title(), (self,), back)
+        return self._apply("logical_not" if name == "invert" and self._dtype == "bool" else name, self)
 
     def _binary(self, name, other, turned=False):
-        """Return an operator between two arrays, or an array and a number."""
         other = other if isinstance(other, (bool, int, float)) else self._operand(other)
         if other is NotImplemented:
             return other
-        a, b = (other, self) if turned else (self, other)
-        arrays = [each for each in (a, b) if isinstance(each, Array)]
+        return self._apply(name, *((other, self) if turned else (self, other)))
+
+    def _apply(self, name, *operands):
+        """Return a function of the elements of arrays and numbers, one by one."""
+        (function, slopes), arrays = FUNCTIONS[name], [each for each in operands if isinstance(each, Array)]
         try:
-            shape = broadcast(*(each._shape if isinstance(each, Array) else () for each in (a, b)))
-        except Mismatch as error:
-            left, right = a._shape, b._shape
-            raise self._error("broadcast", left=left, right=right, a=error.left, b=error.right, at=error.at) from None
-        dtype, (function, slopes) = self._result(name, a, b), BINARY[name]
-        rows = [each._spread(shape) if isinstance(each, Array) else repeat(each) for each in (a, b)] if (
-            math.prod(shape) <= MAX_COMPUTED and all(each._known() for each in arrays)) else None  # fmt: skip
+            shape = functools.reduce(broadcast, (each._shape for each in arrays))
+        except Mismatch as problem:
+            sides = {"left": arrays[0]._shape, "right": arrays[-1]._shape, "a": problem.left, "b": problem.right}
+            raise self._error("broadcast", at=problem.at, **sides) from None
+        dtype, known = self._result(name, operands[name == "where" :]), all(each._known() for each in arrays)
         hit = next((each._buffer.hit for each in arrays if each._buffer.hit is not None), None)
-        if rows:
+        if known and math.prod(shape) <= MAX_COMPUTED:
+            rows = [each._spread(shape) if isinstance(each, Array) else repeat(each) for each in operands]
             found = self._new(shape, dtype, map(function, *rows))
         elif hit is not None and name in ("eq", "ne"):
             found = self._guess(shape, dtype, hit if name == "eq" else 1 - hit, 0.5)
         else:
-            statistics = (each._statistics() if isinstance(each, Array) else (each, 0.0) for each in (a, b))
-            exact = name in ("and", "or", "xor")
-            statistics = [(round(mean), 0.0) if exact else (mean, std) for mean, std in statistics]
+            statistics = [each._statistics() if isinstance(each, Array) else (each, 0.0) for each in operands]
+            if name in ("and", "or", "xor", "where"):  # functions of whole numbers
+                statistics[:2] = [(round(mean), 0.0) for mean, _ in statistics[:2]]
             found = self._guess(shape, dtype, *moments(function, *statistics))
-        if slopes is None:
-            return self._step(found, name, (), None)
 
         def back(g):
-            pairs = list(map(slopes, *rows, found._flat()))
-            parts = (map(operator.mul, g._flat(), (pair[at] for pair in pairs)) for at in (0, 1))
-            return [g._new(shape, g._dtype, part) for part, each in zip(parts, (a, b), strict=True)
-                    if isinstance(each, Array)]  # fmt: skip
+            steps = zip(*map(slopes, *rows, found._flat()), strict=True)
+            return [g._new(shape, g._dtype, map(operator.mul, g._flat(), step))
+                    for step, each in zip(steps, operands, strict=True) if isinstance(each, Array)]  # fmt: skip
 
-        return self._step(found, name.title(), tuple(arrays), back)
+        return self._step(found, name.title(), tuple(arrays) if slopes else (), back)
 
-    def _result(self, name, a, b):
-        """Return the type of an operator's result; of a Python number only the kind counts."""
-        number = next((each for each in (a, b) if not isinstance(each, Array)), None)
-        dtype = self._dtype if number is not None else self._promoted(a, b)
-        if isinstance(number, float) and not is_float(dtype):
+    def _result(self, name, operands):
+        """Return the type of a function's result; of a Python number only the kind counts."""
+        arrays = [each for each in operands if isinstance(each, Array)]
+        dtype = arrays[0]._dtype if len(arrays) == 1 else self._promoted(*arrays)
+        for number in operands:
+            if isinstance(number, float) and not is_float(dtype):
+                dtype = self.default
+            elif isinstance(number, int) and not isinstance(number, bool) and dtype == "bool":
+                dtype = "int64"
+        if not is_float(dtype) and (name == "div" or len(operands) == 1 and name not in SAME):
             dtype = self.default
-        elif number is not None and dtype == "bool" and not isinstance(number, bool):
-            dtype = "int64"
-        if name in TRUTHS:
-            return "bool"
-        return self.default if name == "div" and not is_float(dtype) else dtype
+        return "bool" if name in TRUTHS else dtype
 
     def _reduce(self, name, dim=None, keep=False):
         """Return a reduction; its gradients are the library's."""
@@ -440,15 +423,6 @@ def join(arrays, dim):
     return first._new(
         tuple(shape), dtype, [value for at in rows for data, size in blocks for value in data[at * size :][:size]]
     )
-
-
-def choose(condition, x, y):
-    """Return the elements of x where a condition holds, and those of y elsewhere."""
-    shape, dtype = broadcast(broadcast(condition._shape, x._shape), y._shape), x._promoted(x, y)
-    if not all(each._known() for each in (condition, x, y)) or math.prod(shape) > MAX_COMPUTED:
-        return x._guess(shape, dtype, *x._statistics())
-    rows = zip(*(each._spread(shape) for each in (condition, x, y)), strict=True)
-    return x._new(shape, dtype, [a if test else b for test, a, b in rows])
 
 
 def groups(x, axes):

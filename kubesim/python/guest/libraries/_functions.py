@@ -72,6 +72,11 @@ BINARY = {
     "and": (operator.and_, None), "or": (operator.or_, None),
     **{name: (getattr(operator, name), None) for name in "eq ne lt le gt ge xor".split()},
 }  # fmt: skip
+FUNCTIONS = {
+    name: (function, slope and (lambda x, y, slope=slope: (slope(x, y),)))
+    for name, (function, slope) in UNARY.items()
+}
+FUNCTIONS |= BINARY | {"where": (lambda test, x, y: x if test else y, lambda test, x, y, found: (0, test, not test))}
 ARITHMETIC = "add sub mul pow mod and or xor floordiv div".split()
 COMPARISONS = "eq ne lt le gt ge".split()
 SAME = {"neg", "abs", "sign", "floor", "ceil", "round", "invert", "relu", "square"}

@@ -211,8 +211,8 @@ def matmul(a, b):
 
 
 def where(condition, x, y):
-    kinds = (asarray(other).dtype if isinstance(each, int) else None for each, other in ((x, y), (y, x)))
-    return _arrays.choose(asarray(condition), *map(asarray, (x, y), kinds))
+    condition, x = asarray(condition), asarray(x)
+    return condition._apply("where", condition, x, y if isinstance(y, (int, float)) else asarray(y))
 
 
 def percentile(a, q):

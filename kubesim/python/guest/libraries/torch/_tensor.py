@@ -103,9 +103,9 @@ class Tensor(Array):
             return left if a._shape else right
         return _elements.promote(left, right, wide=False)
 
-    def _binary(self, name, other, turned=False):
-        together(self, other)
-        return super()._binary(name, other, turned)
+    def _apply(self, name, *operands):
+        together(*operands)
+        return super()._apply(name, *operands)
 
     @property
     def requires_grad(self):
@@ -307,11 +307,8 @@ def rebuilt(kind, shape, name, saved, where, wants):
 
 
 def where(condition, x, y):
-    number = next((each for each in (x, y) if isinstance(each, Tensor)), None)
-    kind = state.default if number is None else number._dtype
-    x, y = (each if isinstance(each, Tensor) else condition._new((), kind, [each]) for each in (x, y))
-    found = _arrays.choose(condition, x, y)
-    return condition._step(found, "Where", (x, y), lambda g: [g * condition, g * condition.logical_not()])
+    x = x if isinstance(x, Tensor) or isinstance(y, Tensor) else condition._new((), state.default, [x])
+    return condition._apply("where", condition, x, y)
 
 
 def together(*operands):
