@@ -13,6 +13,7 @@ from typing import Any
 
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
+READING = ("SELECT", "PRAGMA")
 _turn = threading.Lock()
 
 
@@ -24,7 +25,7 @@ class TurnCursor(SQLiteCursorWrapper):
     def execute(self, query: str, params: Any = None) -> Any:
         """Run a statement: one that begins a transaction keeps the turn, any other gives it back."""
         connection = self.connection
-        if connection.in_transaction or query.startswith("SELECT"):
+        if connection.in_transaction or query.startswith(READING):
             return super().execute(query, params)
         connection.take_turn()
         try:

@@ -74,7 +74,9 @@ def test_reading_needs_no_turn(connect):
     first, second = connect(), connect()
     first.cursor().execute("PRAGMA journal_mode = WAL")
     first.cursor().execute("BEGIN IMMEDIATE")
+    second.execute("PRAGMA busy_timeout = 0")
     assert words(second) == []
+    assert second.cursor().execute("PRAGMA data_version").fetchone()
 
 
 @pytest.mark.parametrize("end", ["commit", "rollback", "close"])
