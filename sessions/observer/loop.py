@@ -18,7 +18,7 @@ from faults import selectors as fault_selectors
 from faults.errors import ClusterError, FaultError
 from faults.models import Cluster
 from faults.packs import PackError
-from sessions import access_enforcer, clock, nudges
+from sessions import access_enforcer, clock, nudges, presence
 from sessions.live import LiveState
 from sessions.models import InterviewSession, PreparationPhase, SessionEvent
 from sessions.observer.audience import AudienceWatch
@@ -27,6 +27,7 @@ from sessions.observer.publishing import Publisher
 from sessions.observer.screens import EVERY_PANEL, Screens
 from sessions.observer.session_watch import SessionWatch
 from sessions.observer.sweeper import Sweeper
+from sessions.presence import NOBODY
 
 log = logging.getLogger(__name__)
 State = InterviewSession.State
@@ -38,6 +39,9 @@ POLL = timedelta(seconds=1)  # changes are told of; this finds what got lost
 NEWS, NEWS_DUTY = timedelta(seconds=0.1), "news"  # ten that are prepared at once tell of fifty changes a second
 FOLLOW = timedelta(seconds=0.5)
 FOLLOW_IDLE = timedelta(seconds=4)  # while there is no session with a cluster, and none is being prepared
+MAX_WAIT = timedelta(seconds=5)
+"""From a session's readiness until it is followed, where nobody is at its pages and others are being prepared: to
+follow one takes a fifth of the time that it takes to prepare one."""
 MIN_PAUSE_S = 0.02
 STOP_S = 1.0
 REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now
@@ -57,6 +61,7 @@ class Observer:
         self._due: dict[str, datetime] = {}
         self._watches: dict[int, SessionWatch] = {}
         self._clusters: dict[tuple[int, str], ClusterSessions] = {}
+        self._ready_since: dict[int, datetime] = {}
         self._seen: set[int] = set()
         self._is_busy = True
         self._progress: dict[int, list[object]] = {}
@@ -186,11 +191,25 @@ class Observer:
             self._let_go(pk)
             if pk not in wanted:
                 self.screens.forget(pk)
-        for pk in wanted.keys() - self._watches.keys():
-            self._begin(wanted[pk])
-        in_progress = list(_in_progress().values_list("pk", flat=True))
-        self._mark_progress(in_progress)
+        in_progress = dict(_in_progress().values_list("pk", "state"))
+        fresh = [wanted[pk] for pk in wanted.keys() - self._watches.keys()]
+        waiting = self._find_waiting(fresh) if State.PREPARING in in_progress.values() else {}
+        for session in fresh:
+            if session.pk not in waiting:
+                self._begin(session)
+        self._ready_since = waiting
+        self._mark_progress(in_progress.keys())
         self._is_busy = bool(in_progress or self._watches or wanted)
+
+    def _find_waiting(self, sessions: Collection[InterviewSession]) -> dict[int, datetime]:
+        """Return since when sessions are ready that need not be followed yet: their clusters' time is others'."""
+        now = self._now()
+        since = {each.pk: self._ready_since.get(each.pk, now) for each in sessions if each.state == State.READY}
+        early = {pk: at for pk, at in since.items() if timedelta() <= now - at < MAX_WAIT}
+        there = presence.of_many([str(each.uuid) for each in sessions], now) or {}
+        return {
+            each.pk: early[each.pk] for each in sessions if each.pk in early and there.get(str(each.uuid)) == NOBODY
+        }
 
     def _mark_progress(self, sessions: Collection[int]) -> None:
         """Draw phases that have changed or count down: progress is written without an event.

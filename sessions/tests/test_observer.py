@@ -18,7 +18,7 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import Lease
 from faults.packs import PackError
-from sessions import events, frames, nudges, services
+from sessions import events, frames, nudges, presence, services
 from sessions.models import CheckState, InterviewSession
 from sessions.observer import loop, screens, session_watch
 from sessions.observer.cluster import PANEL_KINDS, ClusterWatch
@@ -297,6 +297,51 @@ def test_a_cluster_is_followed_once_its_session_is_prepared(observer, broken, mo
     InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
     active._follow()
     assert list(active._watches) == [broken.pk]
+    active._stand_down()
+
+
+@pytest.fixture
+def ready_beside_another(broken):
+    """A session that is ready, while another one is being prepared."""
+    InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
+    other = InterviewSession.objects.get(pk=broken.pk)
+    other.pk, other.uuid, other.join_token_hash = None, uuid.uuid4(), ""
+    other.environment, other.cluster, other.state = None, None, "preparing"
+    other.save()
+    return broken
+
+
+def test_a_ready_session_that_nobody_sees_waits_a_moment_for_those_that_are_prepared(
+    observer, ready_beside_another, time, monkeypatch
+):
+    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
+    active = observer("first")
+    active.tick()
+    assert active._watches == {}
+    time.advance(loop.MAX_WAIT.total_seconds())
+    active._follow()
+    assert list(active._watches) == [ready_beside_another.pk]
+    active._stand_down()
+
+
+@pytest.mark.parametrize("reason", ["somebody is there", "it begins", "nothing else is prepared", "Redis is away"])
+def test_a_ready_session_is_followed_at_once_where_that_matters(
+    observer, ready_beside_another, time, monkeypatch, reason
+):
+    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
+    active, session = observer("first"), ready_beside_another
+    active.tick()
+    assert active._watches == {}
+    if reason == "somebody is there":
+        presence.seen(str(session.uuid), session.owner_id, "page", time())
+    elif reason == "it begins":
+        InterviewSession.objects.filter(pk=session.pk).update(state="live")
+    elif reason == "nothing else is prepared":
+        InterviewSession.objects.exclude(pk=session.pk).update(state="ready")
+    else:
+        monkeypatch.setattr(presence, "of_many", lambda uuids, now: None)
+    active._follow()
+    assert list(active._watches) == [session.pk]
     active._stand_down()
 
 
