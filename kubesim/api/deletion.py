@@ -12,6 +12,7 @@ from kubesim import admission
 from kubesim.api import meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
+from kubesim.api.status import TEXTS
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.paths import is_true
 from kubesim.schema.registry import Kind
@@ -23,10 +24,7 @@ if TYPE_CHECKING:
 FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 PRIORITIES = "priorityclasses.scheduling.k8s.io"
 ENDED = ("Succeeded", "Failed")
-ORPHANS_WARNING = (
-    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or "
-    "set propagationPolicy=Orphan to suppress this warning"
-)
+ORPHANS_WARNING = TEXTS["orphans"]
 BUDGETS = "poddisruptionbudgets.policy"
 VIOLATED = "Cannot evict pod as it would violate the pod's disruption budget."
 MOST_DISRUPTED = 2000

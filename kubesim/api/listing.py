@@ -17,7 +17,7 @@ import orjson
 
 from kubesim.api.negotiate import parse_int
 from kubesim.api.operations import Operations
-from kubesim.api.status import bad_request
+from kubesim.api.status import TEXTS, bad_request
 from kubesim.client import ObjectList
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -27,12 +27,7 @@ TOKEN_VERSION = "meta.k8s.io/v1"  # noqa: S105 - a version
 LIFETIME = timedelta(minutes=10)
 INCONSISTENT = -1
 NUMBER = re.compile(r"\d{1,19}")
-OLD_PAGE = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-    "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-    "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-    "modified, or deleted between the time the first chunk was returned and now may show up in the list."
-)
+OLD_PAGE = TEXTS["old page"]
 OLD_LIST = "The resourceVersion for the provided list is too old."
 
 

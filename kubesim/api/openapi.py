@@ -20,6 +20,7 @@ from aiohttp import web
 
 from kubesim.api.answers import NO_CACHE, json_response, text_response
 from kubesim.api.openapi_paths import META, paths, root_path
+from kubesim.api.status import TEXTS
 from kubesim.errors import Obj
 from kubesim.schema.openapi_table import REFERENCE, known, schema_of, spaces_of
 from kubesim.schema.registry import Kind, Registry
@@ -31,12 +32,8 @@ ELSEWHERE = ("admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io
 """Groups whose options the documents of custom kinds do not name: another part of upstream's server writes those."""
 BEARER = {"description": "Bearer Token authentication", "in": "header", "name": "authorization", "type": "apiKey"}
 METADATA = f"{META}ObjectMeta"
-MORE = "More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
-METADATA_TEXT = f"Standard object's metadata. {MORE}#metadata"
-EMBEDDED_TEXTS = {
-    "apiVersion": f"apiVersion defines the versioned schema of this representation of an object. {MORE}#resources",
-    "kind": f"kind is a string value representing the type of this object. In CamelCase. {MORE}#types-kinds",
-}
+METADATA_TEXT = TEXTS["metadata"]
+EMBEDDED_TEXTS = {name: TEXTS[f"{name} of an embedded object"] for name in ("apiVersion", "kind")}
 REFERENCES = re.compile(rb'"#/components/schemas/([^"]+)"')
 TYPE = re.compile(r'^class (\w+)\(.*?\):\n    r?"""(.*?)"""', re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"\n      \* \*\*(\w+)\*\* ``[^`]*``(?: - )?")

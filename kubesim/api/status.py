@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
+from kubesim import data
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
+
+TEXTS: dict[str, str] = data.read(Path(__file__).with_name("texts.yaml"))
+"""Longer sentences of upstream's, by what they are about."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,23 +12,14 @@ from typing import Any
 import orjson
 
 from kubesim.api.durations import parse_time, since
+from kubesim.api.status import TEXTS
 from kubesim.errors import Obj
 from kubesim.schema.cells import Cell
 from kubesim.schema.columns import NAME, Column
 
 AGE_PATH = ".metadata.creationTimestamp"
-NAME_TEXT = (
-    "Name must be unique within a namespace. Is required when creating resources, although some resources may allow "
-    "a client to request the generation of an appropriate name automatically. Name is primarily intended for "
-    "creation idempotence and configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names"
-)
-AGE_TEXT = (
-    "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
-    "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is "
-    "represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
-    "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
-)
+NAME_TEXT = TEXTS["column of names"]
+AGE_TEXT = TEXTS["column of ages"]
 DEFAULT = ({"name": "Age", "type": "date", "jsonPath": AGE_PATH, "description": AGE_TEXT},)
 
 
