@@ -1,27 +1,30 @@
-"""CEL as Kubernetes has it: an expression is read and compiled once, and run with every set of variables."""
+"""CEL as Kubernetes has it: an expression is read and compiled once, and run with every set of variables.
+
+Macros are what loops over lists and maps, asks whether something is there, and names a value.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
 from typing import Any
 
-from kubesim.cel.macros import MACROS
-from kubesim.cel.run import LIMIT, SPECIAL, Meter, Run
+from kubesim.cel.run import LIMIT, MISSING, NEW_LIST, SPECIAL, Meter, Run, Step
 from kubesim.cel.run import compiled as steps_of
-from kubesim.cel.syntax import SyntaxFault, parse_marked
-from kubesim.cel.values import CelError
+from kubesim.cel.syntax import Node, SyntaxFault, parse_marked
+from kubesim.cel.values import NO_OVERLOAD, CelError, CostError, Optional
 
 __all__ = ["CelError", "Program", "compiled"]
 CACHE = 2048
-SPECIAL.update(MACROS)
 BESIDES = re.compile(r"(?<=expecting )\{<EOF>, [^}\n]*\}(?=\n|$)")
 """What the package names beside the end of the text, which it expects there."""
 NOWHERE = "<input>:1:0:"
 """Where errors of an empty text are."""
+ROUND, KEPT = 3, 12
+"""What a round of a loop costs beside its own expression, and what it costs to keep what came of it."""
 
 
 class Program:
@@ -80,3 +83,160 @@ def _package() -> Any:
 def compiled(text: str) -> Program:
     """Return an expression's program. Raises CelError."""
     return Program(text)
+
+
+def _rounds(run: Run, over: Any, name: str) -> Iterator[Any]:
+    """Yield each item of a list or key of a map while the name stands for it. Raises CelError."""
+    if not isinstance(over, list | Mapping):
+        raise CelError(NO_OVERLOAD)
+    before = run.names.get(name, MISSING)
+    try:
+        for item in over:
+            run.names[name] = item
+            yield item
+    finally:
+        if before is MISSING:
+            run.names.pop(name, None)
+        else:
+            run.names[name] = before
+
+
+def _loop(node: Node, bodies: int = 1) -> tuple[Step, str, list[Step]] | None:
+    """Return what a loop goes over, the name of its variable and its expressions; None for what is no loop."""
+    if not node.method or len(node.parts) != 2 + bodies or node.parts[1].kind != "name":
+        return None
+    holder, variable, *inner = node.parts
+    return steps_of(holder), variable.text, [steps_of(part) for part in inner]
+
+
+def _looping(make: Callable[[Step, str, Step], Step]) -> Callable[[Node], Step | None]:
+    """Return a macro of one expression, which is none where there is no loop."""
+
+    def macro(node: Node) -> Step | None:
+        found = _loop(node)
+        return None if found is None else make(found[0], found[1], found[2][0])
+
+    return macro
+
+
+def _deciding(enough: bool) -> Callable[[Node], Step | None]:
+    """Return ``all`` (which false decides) or ``exists`` (which true does)."""
+
+    @_looping
+    def macro(holder: Step, name: str, body: Step) -> Step:
+        def step(run: Run) -> Any:
+            wrong: CelError | None = None
+            for _ in _rounds(run, holder(run), name):
+                run.meter.add(ROUND + enough)
+                try:
+                    value = body(run)
+                    if value is enough:
+                        return enough
+                    if not isinstance(value, bool):
+                        raise CelError(NO_OVERLOAD)
+                except CostError:
+                    raise
+                except CelError as error:
+                    wrong = wrong or error
+            run.meter.add(1)
+            if wrong is not None:
+                raise wrong
+            return not enough
+
+        return step
+
+    return macro
+
+
+@_looping
+def _exists_one(holder: Step, name: str, body: Step) -> Step:
+    def step(run: Run) -> Any:
+        count = 0
+        for _ in _rounds(run, holder(run), name):
+            run.meter.add(1)
+            count += _true(body(run))
+        run.meter.add(2)
+        return count == 1
+
+    return step
+
+
+def _true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise CelError(NO_OVERLOAD)
+    return value
+
+
+@_looping
+def _filter(holder: Step, name: str, body: Step) -> Step:
+    def step(run: Run) -> Any:
+        run.meter.add(NEW_LIST + 1)
+        kept = []
+        for item in _rounds(run, holder(run), name):
+            chosen = _true(body(run))
+            run.meter.add(KEPT + 1 if chosen else 1)
+            kept += [item] if chosen else []
+        return kept
+
+    return step
+
+
+def _map(node: Node) -> Step | None:
+    """Return what makes a list of the values of each round, and may leave some out."""
+    filtered = len(node.parts) == 4
+    found = _loop(node, 1 + filtered)
+    if found is None:
+        return None
+    holder, name, bodies = found
+
+    def step(run: Run) -> Any:
+        run.meter.add(NEW_LIST + 1)
+        made = []
+        for _ in _rounds(run, holder(run), name):
+            if not filtered or _true(bodies[0](run)):
+                run.meter.add(KEPT)
+                made.append(bodies[-1](run))
+        return made
+
+    return step
+
+
+def _has(node: Node) -> Step | None:
+    if node.method or len(node.parts) != 1 or node.parts[0].kind != "select":
+        return None
+    holder, name = steps_of(node.parts[0].parts[0]), node.parts[0].text
+
+    def step(run: Run) -> Any:
+        held = holder(run)
+        if isinstance(held, Optional):
+            held = held.held if held.has else None
+        if held is None:
+            return False
+        if not isinstance(held, Mapping):
+            raise CelError(NO_OVERLOAD)
+        return name in held
+
+    return step
+
+
+def _otherwise(node: Node) -> Step | None:
+    """Return ``or`` or ``orValue``: the second is asked only where the first has nothing."""
+    if not node.method or len(node.parts) != 2:
+        return None
+    (one, other), whole = map(steps_of, node.parts), node.text == "or"
+
+    def step(run: Run) -> Any:
+        found = one(run)
+        run.meter.add(1)
+        if not isinstance(found, Optional):
+            raise CelError(NO_OVERLOAD)
+        return (found if whole else found.held) if found.has else other(run)
+
+    return step
+
+
+MACROS: dict[str, Callable[[Node], Step | None]] = {
+    "all": _deciding(enough=False), "exists": _deciding(enough=True), "exists_one": _exists_one, "filter": _filter,
+    "map": _map, "has": _has, "or": _otherwise, "orValue": _otherwise,
+}  # fmt: skip
+SPECIAL.update(MACROS)

@@ -6,8 +6,7 @@ from contextlib import suppress
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kubesim.cel.macros import MACROS
-from kubesim.cel.program import CelError, compiled
+from kubesim.cel.program import MACROS, CelError, compiled
 from kubesim.cel.values import FUNCTIONS
 from kubesim.custom.schemas import errors
 
