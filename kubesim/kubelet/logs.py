@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypedDict
 
@@ -27,20 +26,8 @@ NOTHING_YET = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
-    """PodLogOptions, without what only follows: seconds since, or a time since, and limits in lines and bytes."""
-
-    previous: bool = False
-    tail_lines: int | None = None
-    since_seconds: int | None = None
-    since_time: datetime | None = None
-    timestamps: bool = False
-    limit_bytes: int | None = None
-
-
 class LogArguments(TypedDict, total=False):
-    """The fields of ``LogOptions`` as keyword arguments."""
+    """PodLogOptions, without what only follows: seconds since, or a time since, and limits in lines and bytes."""
 
     previous: bool
     tail_lines: int | None
@@ -50,19 +37,19 @@ class LogArguments(TypedDict, total=False):
     limit_bytes: int | None
 
 
-def read(worker: PodWorker, name: str, options: LogOptions, now: datetime) -> bytes:
+def read(worker: PodWorker, name: str, options: LogArguments, now: datetime) -> bytes:
     """Return the log of a container; raises ``ApiError`` 400 with the kubelet's text where there is none."""
-    container, instance = _chosen(worker, name, options.previous)
+    container, instance = _chosen(worker, name, options.get("previous", False))
     text = "".join(_render(entry, options) for entry in _selected(worker, container, instance, options, now))
     data = text.encode()
-    return data if options.limit_bytes is None else data[: options.limit_bytes]
+    return data[: options.get("limit_bytes")]
 
 
 async def follow(
-    worker: PodWorker, name: str, options: LogOptions, clock: Clock, alive: Callable[[], bool]
+    worker: PodWorker, name: str, options: LogArguments, clock: Clock, alive: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     """Yield what ``read`` returns, then every later line as it is printed, until the process ends or the pod goes."""
-    container, instance = _chosen(worker, name, options.previous)
+    container, instance = _chosen(worker, name, options.get("previous", False))
     upto, seen = clock.now(), instance.log.end if instance.log is not None else 0
     data = read(worker, name, options, upto)
     if data:
@@ -105,16 +92,16 @@ def _not_started(worker: PodWorker) -> str:
 
 
 def _selected(
-    worker: PodWorker, container: Container, instance: Instance, options: LogOptions, now: datetime
+    worker: PodWorker, container: Container, instance: Instance, options: LogArguments, now: datetime
 ) -> Iterator[Entry]:
-    since = options.since_time
-    if options.since_seconds is not None:
-        since = now - timedelta(seconds=options.since_seconds)
+    since = options.get("since_time")
+    if (seconds := options.get("since_seconds")) is not None:
+        since = now - timedelta(seconds=seconds)
     entries = _entries(worker, container, instance, now)
     if since is not None:
         entries = (entry for entry in entries if entry.at >= since)
-    if options.tail_lines is not None:
-        return iter(deque(entries, maxlen=max(options.tail_lines, 0)))
+    if (lines := options.get("tail_lines")) is not None:
+        return iter(deque(entries, maxlen=max(lines, 0)))
     return entries
 
 
@@ -142,5 +129,5 @@ def _moment(instance: Instance, line: Line) -> datetime:
     return instance.started_at + timedelta(seconds=line.at)
 
 
-def _render(entry: Entry, options: LogOptions) -> str:
-    return f"{nano(entry.at)} {entry.text}{entry.end}" if options.timestamps else f"{entry.text}{entry.end}"
+def _render(entry: Entry, options: LogArguments) -> str:
+    return f"{nano(entry.at)} {entry.text}{entry.end}" if options.get("timestamps") else f"{entry.text}{entry.end}"

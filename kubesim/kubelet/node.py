@@ -24,7 +24,7 @@ from kubesim.kubelet.footprint import Process, processes
 from kubesim.kubelet.gpus import NodeGpus, of_node
 from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.images import STANDARD, Catalogue
-from kubesim.kubelet.logs import LogArguments, LogOptions
+from kubesim.kubelet.logs import LogArguments
 from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import Downloads, NodeImages
@@ -224,7 +224,7 @@ class Kubelets:
     def logs(self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]) -> bytes:
         """Return a container's log. Raises ``ApiError`` 400 with the kubelet's words where there is none."""
         worker = self._worker(namespace, pod, container)
-        return logs.read(worker, container, LogOptions(**options), self._clock.now())
+        return logs.read(worker, container, options, self._clock.now())
 
     def follow(
         self, namespace: str, pod: str, container: str, **options: Unpack[LogArguments]
@@ -232,9 +232,7 @@ class Kubelets:
         """Yield a container's log as it grows, until the container ends or the pod is gone; errors as ``logs``."""
         worker = self._worker(namespace, pod, container)
         key = f"{namespace}/{pod}"
-        return logs.follow(
-            worker, container, LogOptions(**options), self._clock, lambda: self._workers.get(key) is worker
-        )
+        return logs.follow(worker, container, options, self._clock, lambda: self._workers.get(key) is worker)
 
     def pod(self, namespace: str, name: str) -> Obj | None:
         """Return a pod that has been taken up, as the API last showed it."""

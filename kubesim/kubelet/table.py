@@ -11,7 +11,6 @@ from kubesim.errors import Obj
 from kubesim.kubelet import computed, inside, logs
 from kubesim.kubelet.crew import PAUSE, SHIM, shown
 from kubesim.kubelet.host import Node as HostNode
-from kubesim.kubelet.logs import LogOptions
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.rooted import PODS
@@ -170,7 +169,7 @@ def _log(worker: PodWorker, container: str, now: Callable[[], datetime], *, prev
     """Return the log of a container as the runtime writes it: when, which stream, whether the line is whole."""
 
     def lines() -> bytes:
-        text = logs.read(worker, container, LogOptions(timestamps=True, previous=previous), now())
+        text = logs.read(worker, container, {"timestamps": True, "previous": previous}, now())
         whole = (line.partition(b" ") for line in text.splitlines())
         return b"".join(at + b" stdout F " + line + b"\n" for at, _, line in whole)
 

@@ -21,7 +21,7 @@ from kubesim.gpu.dcgm.call import (
     tree,
     wrapped,
 )
-from kubesim.gpu.dcgm.diagnose import SYSTEMS, Trouble, troubles, worst
+from kubesim.gpu.dcgm.diagnose import Trouble, systems, troubles, worst
 from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine, Group
 from kubesim.gpu.dcgm.fields import fields
 from kubesim.gpu.smi import topology
@@ -66,16 +66,16 @@ def health(call: Call, view: View, engine: Engine) -> str:
         letters = call.value("-s", "--set")
         if not letters or not set(letters) <= set(HEALTH_SYSTEMS):
             raise Refused(f"Error: Unable to set health watches. Return: {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
-        known.health = "".join(SYSTEMS) if "a" in letters else letters
+        known.health = "".join(systems()) if "a" in letters else letters
         return "Health monitor systems set successfully.\n"
     if call.given("-f", "--fetch"):
-        nodes = [Node(name, "On" if letter in known.health else "Off") for letter, name in SYSTEMS.items()]
+        nodes = [Node(name, "On" if letter in known.health else "Off") for letter, name in systems().items()]
         return "Health monitor systems report\n" + shown(call, [], nodes, 18, 70)
     if not call.given("-c", "--check"):
         raise Refused(HINT, 1)
     if not known.health:
         raise Refused("Error: Health watches not enabled. Please enable watches. ", GENERIC)
-    watched = {SYSTEMS[letter] for letter in known.health if letter in SYSTEMS}
+    watched = {systems()[letter] for letter in known.health if letter in systems()}
     found = {
         item.number: [trouble for trouble in troubles(item) if trouble.system in watched]
         for item in members(call, view, engine)

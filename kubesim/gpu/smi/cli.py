@@ -182,7 +182,7 @@ def _monitor(argv: list[str]) -> Call:
                 call.loop_s = float(value)
             case "-i" | "--id":
                 call.only += value.split(",")
-            case "-s" | "--select" if set(value) <= set(table.GROUPS):
+            case "-s" | "--select" if set(value) <= set(table.columns()):
                 call.value = value
             case "-o" | "--options" if set(value) <= {"D", "T"}:
                 call.stamp = value

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
+from functools import cache
+from pathlib import Path
 
+from kubesim import data
 from kubesim.gpu.devices import Task
-from kubesim.gpu.mig import Instance, apertures, bar1_mib, jpegs, multiprocessors
+from kubesim.gpu.mig import Instance, apertures, jpegs, multiprocessors
 from kubesim.gpu.products import driver
+from kubesim.gpu.readings import find
+from kubesim.gpu.smi.values import GETTERS
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen, texts
 
 WIDTH = 89
@@ -90,59 +95,31 @@ def _process(view: View, seen: Seen, task: Task) -> str:
     return f"|{seen.number:>5} {instance:>5} {compute:>4} {task.pid:>15}{'C':>7}   {name:<36}{memory:>10} |"
 
 
-Cell = Callable[[Seen], object]
 NONE = "-"
 
 
-def _whole(get: Cell) -> Cell:
-    """Let a column speak only for devices that are not cut."""
-    return lambda seen: NONE if seen.device.mig_mode else get(seen)
+@cache
+def columns() -> dict[str, dict[str, list[str]]]:
+    """Return the letters of ``dmon -s`` with their columns."""
+    return dict(data.read(Path(__file__).with_name("dmon.yaml")))
 
 
-def _megabytes(value: float) -> int:
-    return round(value / 1e6)
-
-
-GROUPS: dict[str, tuple[tuple[str, str, Cell], ...]] = {
-    "p": (
-        ("pwr", "W", lambda s: round(s.reading.power)),
-        ("gtemp", "C", lambda s: s.reading.temperature),
-        ("mtemp", "C", lambda s: s.reading.memory_temperature or NONE),
-    ),
-    "u": (
-        ("sm", "%", _whole(lambda s: s.reading.util)),
-        ("mem", "%", _whole(lambda s: s.reading.memory_util)),
-        *((name, "%", _whole(lambda s: 0)) for name in ("enc", "dec", "jpg", "ofa")),
-    ),
-    "c": (("mclk", "MHz", lambda s: s.reading.mem_clock), ("pclk", "MHz", lambda s: s.reading.sm_clock)),
-    "v": (
-        ("pviol", "%", lambda s: 100 * ("sw_power_cap" in s.reading.throttle)),
-        ("tviol", "bool", lambda s: int("hw_thermal_slowdown" in s.reading.throttle)),
-    ),
-    "m": (
-        ("fb", "MB", lambda s: s.reading.used),
-        ("bar1", "MB", lambda s: min(1, bar1_mib(s.device.product))),
-        ("ccpm", "MB", lambda s: 0),
-    ),
-    "e": (
-        ("sbecc", "errs", lambda s: s.device.state.ecc.corrected[1]),
-        ("dbecc", "errs", lambda s: s.device.state.ecc.uncorrected[1]),
-        ("pci", "errs", lambda s: s.device.state.replays),
-    ),
-    "t": (
-        ("rxpci", "MB/s", lambda s: _megabytes(s.reading.pcie_rx)),
-        ("txpci", "MB/s", lambda s: _megabytes(s.reading.pcie_tx)),
-    ),
-}
-"""The letters of ``dmon -s`` with their columns: name, unit, what a device says."""
+def _cell(view: View, seen: Seen, letter: str, at: str = "") -> str:
+    """Return what a device says in a column; the use of one that is cut is told by nobody."""
+    if letter == "u" and seen.device.mig_mode:
+        return NONE
+    value = GETTERS[at](seen, view) if at in GETTERS else find(seen, at) if at else 0
+    return value if isinstance(value, str) else str(round(value))
 
 
 def devices(view: View, letters: str, stamp: str = "", only: Iterable[str] = ()) -> str:
     """Return the heading and one line for each device. Raises query.NoDevices."""
-    columns = [column for letter in GROUPS if letter in letters for column in GROUPS[letter]]
-    lines = [_heading(stamp, row, [column[row] for column in columns]) for row in (0, 1)]
+    found = [
+        (name, *row, letter) for letter in columns() if letter in letters for name, row in columns()[letter].items()
+    ]
+    lines = [_heading(stamp, row, [column[row] for column in found]) for row in (0, 1)]
     for seen in chosen(view, only):
-        cells = "".join(f"{get(seen)!s:>7}" for _, _, get in columns)
+        cells = "".join(f"{_cell(view, seen, each[-1], *each[2:-1]):>7}" for each in found)
         lines.append(f"{_moment(stamp, view.at)}{seen.number:>5}{cells} ")
     return "\n".join(lines) + "\n"
 

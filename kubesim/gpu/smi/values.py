@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from typing import Any
 
 from kubesim.gpu.mig import bar1_mib
 from kubesim.gpu.products import Product, driver
@@ -15,7 +16,7 @@ STEPPINGS = {"hopper": "885", "blackwell": "886"}
 MODULES = (7, 5, 6, 8, 1, 3, 4, 2)
 """The sockets of a board of eight, in the order of their PCI addresses."""
 NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
-Getter = Callable[[Seen, View], object]
+Getter = Callable[[Seen, View], Any]
 _BITS = {
     "gpu_idle": 0x1, "applications_clocks_setting": 0x2, "sw_power_cap": 0x4, "hw_slowdown": 0x8, "sync_boost": 0x10,
     "sw_thermal_slowdown": 0x20, "hw_thermal_slowdown": 0x40, "hw_power_brake_slowdown": 0x80,
@@ -196,4 +197,11 @@ GETTERS: dict[str, Getter] = {
     "temperature.shutdown.tlimit": lambda s, v: _limits(s)["slowdown"] - _limits(s)["shutdown"] - 5,
     "temperature.memory.tlimit": lambda s, v: _of_memory(s, "0"),
     "temperature.memory.hottest": lambda s, v: _of_memory(s, "95"),
+    # What dmon alone tells.
+    "dmon.mtemp": lambda s, v: s.reading.memory_temperature or "-",
+    "dmon.pviol": lambda s, v: 100 * ("sw_power_cap" in s.reading.throttle),
+    "dmon.tviol": lambda s, v: int("hw_thermal_slowdown" in s.reading.throttle),
+    "dmon.bar1": lambda s, v: min(1, bar1_mib(s.device.product)),
+    "dmon.rxpci": lambda s, v: s.reading.pcie_rx / 1e6,
+    "dmon.txpci": lambda s, v: s.reading.pcie_tx / 1e6,
 }
