@@ -182,3 +182,6 @@ def _limit(text: str) -> float:
             "corresponding time unit (e.g. 1s | 2m | 3h)"
         )
     return parse_go_duration(text if text[-1:].isalpha() else f"{text or 0}s")
+
+
+TOOLS = {"kubectl": run}

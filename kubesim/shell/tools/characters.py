@@ -1,15 +1,17 @@
-"""Parts of lines and single characters: cut and tr."""
+"""Parts of lines, single characters and columns: cut, tr, column."""
 
 from __future__ import annotations
 
 import re
 
-from kubesim.shell.errors import Leave
-from kubesim.shell.machine import Process, Tool
+from kubesim.shell.machine import Process
 from kubesim.shell.patterns import CLASSES
 from kubesim.shell.quoting import ansi
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.text import process_read
+
+WIDTH = 80
+"""Of the screen that column fills."""
 
 
 def ranges(spec: str) -> list[tuple[int, int]] | None:
@@ -97,9 +99,8 @@ async def tr(process: Process) -> int:
     if not opts.args:
         await kit.usage(process, "missing operand")
     if len(opts.args) < 2 and not opts.any("ds"):
-        await process.fail(f"missing operand after '{opts.args[0]}'")
-        await process.error("Two strings must be given when translating.\n")
-        raise Leave(await _try_help(process))
+        why = f"missing operand after '{opts.args[0]}'\nTwo strings must be given when translating."
+        await kit.usage(process, why)
     most = 1 if "d" in opts and "s" not in opts else 2
     if len(opts.args) > most:
         await kit.usage(process, f"extra operand '{opts.args[most]}'")
@@ -120,11 +121,6 @@ async def tr(process: Process) -> int:
             text, last = _squeeze(text, squeezed, last)
         await process.write(text)
     return 0
-
-
-async def _try_help(process: Process) -> int:
-    await process.error(f"Try '{process.name} --help' for more information.\n")
-    return 1
 
 
 def _tr_table(first: list[str], second: list[str], opts: kit.Options) -> dict[int, str | None]:
@@ -148,4 +144,42 @@ def _squeeze(text: str, squeezed: set[str], last: str) -> tuple[str, str]:
     return "".join(out), last
 
 
-TOOLS: dict[str, Tool] = {"cut": cut, "tr": tr}
+async def column(process: Process) -> int:
+    """Align words in a table, or fill the width of the screen with lines."""
+    opts = await kit.options(process)
+    found, status = await kit.every_line(process, opts.args)
+    lines = [kit.text(line) for line in found if line.strip()]
+    if "t" not in opts:
+        await process.write(_filled(lines, int(opts.get("c", str(WIDTH)) or WIDTH)))
+        return status
+    split = f"[{re.escape(opts.get('s'))}]" if "s" in opts else r"\s+"
+    rows = [re.split(split, line if "s" in opts else line.strip()) for line in lines]
+    if "N" in opts:
+        rows.insert(0, opts.get("N").split(","))
+    widths = [max(len(row[at]) for row in rows if len(row) > at) for at in range(max(map(len, rows), default=0))]
+    gap = opts.get("o", "  ")
+    for row in rows:
+        last = len(row) - 1
+        cells = [cell if at == last else cell.ljust(widths[at]) for at, cell in enumerate(row)]
+        await process.write(gap.join(cells) + "\n")
+    return status
+
+
+def _filled(lines: list[str], width: int) -> str:
+    """Return lines in as many columns, filled from top to bottom, as there is room for."""
+    if not lines:
+        return ""
+    step = (max(map(len, lines)) // 8 + 1) * 8
+    count = max(width // step, 1)
+    rows = -(-len(lines) // count)
+    out = ""
+    for row in range(rows):
+        cells = lines[row::rows]
+        for at, cell in enumerate(cells):
+            tabs = -(-(step - len(cell)) // 8) if at + 1 < len(cells) else 0
+            out += cell + "\t" * tabs
+        out += "\n"
+    return out
+
+
+TOOLS = kit.named(cut, tr, column)

@@ -6,7 +6,7 @@ from kubesim.gpu.access import Access
 from kubesim.gpu.dcgm import cli as dcgmi
 from kubesim.gpu.dcgm.call import NOT_CONNECTED
 from kubesim.gpu.smi import cli
-from kubesim.gpu.xids import LEVELS, KernelLog, Record, dmesg
+from kubesim.gpu.xids import LEVELS, Record, dmesg
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
@@ -76,7 +76,8 @@ async def dcgm(process: Process) -> int:
 async def kernel(process: Process) -> int:
     """``dmesg``: show or follow the kernel's log."""
     opts = await options(process)
-    log = _log(_devices(process))
+    access = _devices(process)
+    log = access.log if access is not None else None
     if log is None:
         return await process.fail("read kernel buffer failed: Operation not permitted")
     levels = {name.strip() for name in opts.get("l").split(",")} if "l" in opts else set(LEVELS)
@@ -103,10 +104,6 @@ async def kernel(process: Process) -> int:
 
 def _wanted(record: Record, *, kernel: bool, user: bool) -> bool:
     return not (kernel or user) or (kernel and record.facility == 0) or (user and record.facility != 0)
-
-
-def _log(access: Access | None) -> KernelLog | None:
-    return access.log if access is not None else None
 
 
 TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dcgmi": dcgm, "dmesg": kernel}

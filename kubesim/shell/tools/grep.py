@@ -201,13 +201,10 @@ def _coloured(process: Process, opts: kit.Options) -> bool:
 
 
 def _prefix(process: Process, name: str, number: int, mark: str, opts: kit.Options, *, many: bool) -> str:
-    out = ""
-    colour = _coloured(process, opts)
-    if many:
-        out += f"\x1b[35m\x1b[K{name}\x1b[m\x1b[K\x1b[36m\x1b[K{mark}\x1b[m\x1b[K" if colour else f"{name}{mark}"
-    if "n" in opts:
-        out += f"\x1b[32m\x1b[K{number}\x1b[m\x1b[K\x1b[36m\x1b[K{mark}\x1b[m\x1b[K" if colour else f"{number}{mark}"
-    return out
+    parts = [(35, name)] * many + [(32, str(number))] * ("n" in opts)
+    if not _coloured(process, opts):
+        return "".join(f"{text}{mark}" for _, text in parts)
+    return "".join(f"\x1b[{code}m\x1b[K{text}\x1b[m\x1b[K\x1b[36m\x1b[K{mark}\x1b[m\x1b[K" for code, text in parts)
 
 
 async def _show(

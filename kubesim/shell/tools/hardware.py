@@ -175,11 +175,8 @@ async def numactl(process: Process) -> int:
     await process.write(f"available: {len(nodes)} nodes (0{f'-{last}' if last else ''})\n")
     vitals = machine.vitals()
     for at, cpus in enumerate(nodes):
-        await process.write(
-            f"node {at} cpus: {' '.join(_numbers(cpus))}\n"
-            f"node {at} size: {machine.memory // len(nodes) >> 20} MB\n"
-            f"node {at} free: {vitals.free // len(nodes) >> 20} MB\n"
-        )
+        size, free = (value // len(nodes) >> 20 for value in (machine.memory, vitals.free))
+        await process.write(kit.told("numactl", at=at, cpus=" ".join(_numbers(cpus)), size=size, free=free))
     await process.write("node distances:\nnode  " + "".join(f"{at:>4}" for at in range(len(nodes))) + " \n")
     for at in range(len(nodes)):
         await process.write(

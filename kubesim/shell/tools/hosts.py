@@ -49,7 +49,7 @@ async def chroot(process: Process) -> int:
 async def _enter(process: Process, files: Files, argv: list[str]) -> int:
     """Run a command (or a shell) in another tree."""
     view = replace(process.view, files=files, cwd="/")
-    argv = argv or [*_shell(view.find("/bin/bash") is not None), "-i"]
+    argv = argv or ["/bin/bash" if view.find("/bin/bash") is not None else "/bin/sh", "-i"]
     try:
         program = find(view, argv, DEFAULT_PATH)
     except StartError as error:
@@ -82,10 +82,6 @@ async def nsenter(process: Process) -> int:
         return await _enter(process, files, opts.args)
     tree = machine.host.tree()
     return await _enter(process, process.view.files.within(tree.root, tree.mounts), opts.args)
-
-
-def _shell(bash: bool) -> list[str]:
-    return ["/bin/bash"] if bash else ["/bin/sh"]
 
 
 TOOLS: dict[str, Tool] = {"chroot": chroot, "nsenter": nsenter}

@@ -26,12 +26,8 @@ async def modprobe(process: Process) -> int:
         return await _remove(process, words, "modprobe: FATAL")
     known = {name for name, *_ in modules(side.devices.board)} if side is not None else set()
     for name in words:
-        if (
-            side is not None
-            and name in MODULES
-            and side.devices.board.devices
-            and side.devices.board.load(side.now())
-        ):
+        board = side.devices.board if side is not None and name in MODULES else None
+        if side is not None and board is not None and board.devices and board.load(side.now()):
             continue
         if name not in known:
             text = f"modprobe: FATAL: Module {name} not found in directory /lib/modules/{process.machine.kernel}\n"

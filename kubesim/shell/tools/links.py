@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kubesim.shell.machine import Process, Tool
+from kubesim.shell.tools import kit
 from kubesim.shell.wayout import Ear, Wire
 
 FOREVER = "       valid_lft forever preferred_lft forever\n"
@@ -44,9 +45,7 @@ async def ip(process: Process) -> int:
             f"{wires.gateway} dev eth0 lladdr 42:01:0a:80:00:01 REACHABLE \n" if wires.gateway else ""
         )
     elif kind == "rule":
-        await process.write(
-            "0:\tfrom all lookup local\n32766:\tfrom all lookup main\n32767:\tfrom all lookup default\n"
-        )
+        await process.write(kit.told("ip_rule"))
     elif not kind:
         await process.error(f'Object "{words[0]}" is unknown, try "ip help".\n')
         return 1
@@ -132,10 +131,7 @@ def _asked(ear: Ear, flags: str) -> bool:
 async def _netstat(process: Process, ears: list[Ear], flags: str) -> None:
     which = "only servers" if "l" in flags else "servers and established" if "a" in flags else "w/o servers"
     owner = "       PID/Program name    " if "p" in flags else ""
-    await process.write(
-        f"Active Internet connections ({which})\n"
-        f"Proto Recv-Q Send-Q Local Address           Foreign Address         State{owner}\n"
-    )
+    await process.write(kit.told("netstat", which=which, owner=owner))
     for each in ears:
         kind = each.protocol + ("6" if each.address == "*" else "")
         place = f"{'::' if each.address == '*' else each.address}:{each.port}"

@@ -109,19 +109,9 @@ async def _show(process: Process, words: list[str]) -> int:
 def _described(process: Process, name: str, row: dict[str, Any]) -> str:
     needed = list(row.get("requires", ()))
     users = [other for other, its in installed(process).items() if name in its.get("requires", ())]
-    fields = {
-        "Name": name,
-        "Version": row["version"],
-        "Summary": row["summary"],
-        "Home-page": row.get("home", ""),
-        "Author": row.get("author", ""),
-        "Author-email": "",
-        "License": row.get("license", ""),
-        "Location": _folder(process),
-        "Requires": ", ".join(needed),
-        "Required-by": ", ".join(users),
-    }
-    return "".join(f"{key}: {value}".rstrip() + "\n" for key, value in fields.items())
+    values = {"home": "", "author": "", "license": "", **row, "name": name, "location": _folder(process)}
+    text = kit.told("pip_show", **values | {"requires": ", ".join(needed), "users": ", ".join(users)})
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 async def _install(process: Process, words: list[str], *, fresh: bool = False) -> int:

@@ -195,28 +195,12 @@ def _command(each: Any) -> str:
     return " ".join(each.argv)[:200] or "{" + each.name + "}"
 
 
-FORMS = {
-    "u": (
-        "USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND",
-        "{0.user:<8} {0.each.pid:7d} {0.cpu:>4} {0.mem:>4} {0.vsz:6d} {0.rss:5d} {0.tty:<8} {0.state:<4} "
-        "{0.each.started:%H:%M} {0.minutes:>6} {head}{0.command}",
-    ),
-    "f": (
-        "UID          PID    PPID  C STIME TTY          TIME CMD",
-        "{0.user:<8} {0.each.pid:7d} {0.each.parent:7d} {0.share:2d} {0.each.started:%H:%M} {0.tty:<8} {0.hours} "
-        "{head}{0.command}",
-    ),
-    "": ("    PID TTY          TIME CMD", "{0.each.pid:7d} {0.tty:<8} {0.hours} {0.each.name:.15}"),
-}
-"""Titles and rows of the forms: BSD's with users, the full one, the short one."""
-
-
 async def _ps_forms(process: Process, rows: list[Any], flags: str, heads: dict[int, str]) -> int:
     wide = process.tty(1).size[1] if process.tty(1) else 10_000  # type: ignore[union-attr]
-    form = "u" if "u" in flags and "-" not in flags else "f" if "f" in flags else ""
-    title, row = FORMS[form]
+    form = "user" if "u" in flags and "-" not in flags else "full" if "f" in flags else "short"
+    title, row = kit.table()["ps"]["forms"][form]
     await process.write(title + "\n")
-    everyone = form or any(flag in flags for flag in "eAax")
+    everyone = form != "short" or any(flag in flags for flag in "eAax")
     for each in rows:
         if everyone or each.terminal is process.terminal:
             line = row.format(_Used(process, each), head=heads.get(each.pid, ""))

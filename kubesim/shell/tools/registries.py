@@ -196,45 +196,31 @@ async def skopeo(process: Process) -> int:
     if "v" in opts:
         await process.write("skopeo version 1.18.0\n")
         return 0
-    if len(opts.args) != 2 or opts.args[0] not in ("inspect", "list-tags"):
-        word = opts.args[0] if opts.args else ""
-        text = (
-            "Exactly one argument expected"
-            if word in ("inspect", "list-tags")
-            else f'unknown command "{word}" for "skopeo"'
-        )
+    word, name = (opts.args + ["", ""])[:2]
+    known = word in ("inspect", "list-tags")
+    wrong = f'Error parsing image name "{name}": '
+    text = "" if known else f'unknown command "{word}" for "skopeo"'
+    if known and len(opts.args) != 2:
+        text = "Exactly one argument expected"
+    elif known and not name.startswith("docker://"):
+        why = f'unknown transport "{name.partition(":")[0]}"' if "://" not in name and ":" in name else ""
+        text = f'{wrong}Invalid image name "{name}", {why or "expected colon-separated transport:reference"}'
+    if text:
         await process.error(f"FATA[0000] {text} \n")
         return 1
-    name = opts.args[1]
-    if not name.startswith("docker://"):
-        text = (
-            f'Error parsing image name "{name}": Invalid image name "{name}", expected colon-separated '
-            f"transport:reference"
-        )
-        if ":" in name and "://" in name:
-            text = (
-                f'Error parsing image name "{name}": Invalid image name "{name}", unknown transport '
-                f'"{name.partition(":")[0]}"'
-            )
-        await process.error(f"FATA[0000] {text} \n")
-        return 1
-    verb: Callable[[Process, kit.Options, Found], Awaitable[int]] = _inspect if opts.args[0] == "inspect" else _tags
+    verb: Callable[[Process, kit.Options, Found], Awaitable[int]] = _inspect if word == "inspect" else _tags
     before = process.machine.now()
     reference = images.parse_reference(name.removeprefix("docker://"))
     try:
         found = await look_up(process, name.removeprefix("docker://"), SKOPEO_HUB)
         return await verb(process, opts, found)
     except PullError as error:
+        denied = "insufficient_scope" in str(error)
+        why = "requested access to the resource is denied" if denied else "manifest unknown"
         where = f"reading manifest {reference.digest or reference.tag} in {reference.repository}"
-        why = (
-            "requested access to the resource is denied" if "insufficient_scope" in str(error) else "manifest unknown"
-        )
-        text = f'Error parsing image name "{name}": {where}: {why}'
+        text = f"{wrong}{where}: {why}"
     except Unreachable as error:
-        text = (
-            f'Error parsing image name "{name}": pinging container registry {images.endpoint(name[9:])}: '
-            f"{error.args[0]}"
-        )
+        text = f"{wrong}pinging container registry {images.endpoint(name[9:])}: {error.args[0]}"
     except LookupError as error:
         text = f"Error parsing manifest for image: choosing image instance: {error.args[0]}"
     await process.error(f"FATA[{int(process.machine.now() - before):04d}] {text} \n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import re
 from base64 import b64decode, b64encode
+from fnmatch import fnmatchcase
 from zlib import crc32
 
 from kubesim.shell.errors import FileError, NetworkError
@@ -86,14 +86,10 @@ def _settings(process: Process, host: str, opts: kit.Options) -> dict[str, str]:
     for row in rows:
         keyword, _, value = row.strip().partition(" ")
         if keyword.lower() == "host":
-            applies = any(_fits(pattern, host) for pattern in value.split())
+            applies = any(fnmatchcase(host, pattern) for pattern in value.split())
         elif keyword and not keyword.startswith("#") and applies:
             found.setdefault(keyword.lower(), value.strip())
     return found
-
-
-def _fits(pattern: str, host: str) -> bool:
-    return re.fullmatch(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), host) is not None
 
 
 async def _knock(process: Process, host: str, port: int, said: dict[str, str]) -> tuple[SshServer, str]:

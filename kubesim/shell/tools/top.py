@@ -62,18 +62,11 @@ def _lines(process: Process) -> list[str]:
     used, cached, idle = (value / 1048576 for value in (vitals.used, vitals.cached + BUFFERS, vitals.free))
     busy = min(sum(each.use().cores for each in every) / machine.cpus * 100, 98.0)
     running = sum(_state(process, each) == "R" for each in every)
-    head = [
-        f"top - {now:%H:%M:%S} up {up_for(vitals.up_s)},  0 users,  load average: {', '.join(loads)}\n",
-        f"Tasks: {len(every):3d} total, {running:3d} running, {len(every) - running:3d} sleeping,   0 stopped,   "
-        "0 zombie\n",
-        f"%Cpu(s): {1.2 + busy:4.1f} us,  0.6 sy,  0.0 ni, {98.1 - busy:4.1f} id,  0.0 wa,  0.0 hi,  0.1 si,  "
-        "0.0 st\n",
-        f"MiB Mem : {total:8.1f} total, {idle:8.1f} free, {used:8.1f} used, {cached:8.1f} buff/cache\n",
-        f"MiB Swap:      0.0 total,      0.0 free,      0.0 used. {total - used:8.1f} avail Mem\n\n",
-        "    PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND\n",
-    ]
+    shares = {"us": 1.2 + busy, "id": 98.1 - busy, "total": total, "idle": idle, "used": used, "cached": cached}
+    counts = {"all": len(every), "running": running, "sleeping": len(every) - running, "available": total - used}
+    head = kit.told("top", now=now, up=up_for(vitals.up_s), loads=", ".join(loads), **shares, **counts)
     every.sort(key=lambda each: (-each.use().cores, each.pid))
-    return head + [_row(process, each) for each in every]
+    return [*head.splitlines(keepends=True), *(_row(process, each) for each in every)]
 
 
 def _row(process: Process, each: Process) -> str:

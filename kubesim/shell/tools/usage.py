@@ -90,10 +90,7 @@ async def vmstat(process: Process) -> int:
     )
     numbers = [int(word) for word in process.argv[1:] if word.isdecimal() and len(word) < 6]
     delay, passes = (numbers[0] if numbers else 0), (numbers[1] if len(numbers) > 1 else 0 if numbers else 1)
-    await process.write(
-        "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n"
-        " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
-    )
+    await process.write(kit.told("vmstat_head"))
     done, before = 0, process.machine.vitals()
     while True:
         vitals = process.machine.vitals()
