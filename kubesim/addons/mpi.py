@@ -23,7 +23,7 @@ from kubesim.controllers.base import (
 )
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.kubelet.duties import Post
-from kubesim.kubelet.stamps import stamped
+from kubesim.kubelet.logfile import stamped
 from kubesim.times import stamp
 
 RESOURCE = "mpijobs.kubeflow.org"

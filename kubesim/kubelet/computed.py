@@ -1,23 +1,24 @@
-"""Processes in a container whose own process is computed: that one, those beside it, and what becomes of them.
+"""Processes in a container whose own process is computed, those beside it, and those that containers share.
 
 They are made when somebody looks into the container; until then their GPUs alone know of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kubesim.gpu import access as gpu_found
 from kubesim.gpu import collectives
 from kubesim.gpu.cuda import CudaDevice
 from kubesim.kubelet import behaviours, failures, usage
-from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.gpus import User
 from kubesim.kubelet.records import Container
+from kubesim.kubelet.torchrun import Member, crew, shown
 from kubesim.shell.files import View
+from kubesim.shell.hostside import HostProcess
 from kubesim.shell.machine import Machine, Process
 from kubesim.shell.meter import Use
 from kubesim.shell.programs import Program
@@ -192,3 +193,58 @@ def last_words(member: Member, host: str, at: datetime, name: str) -> str:
     script = next((word for word in member.argv if word.endswith(".py")), "train.py").rpartition("/")[2]
     local = int(dict(member.env).get("LOCAL_RANK", "0"))
     return collectives.ended(local, member.rank, member.pid, NUMBERS[name], script, host, at)
+
+
+APART = 400
+"""Between the numbers of two containers' first processes."""
+AFTER_PAUSE = 6
+PAUSE = "/pause"
+
+
+async def join(sandbox: Sandbox, container: Container, made: Machine) -> None:
+    """Let a new machine see the processes that it shares, and be seen."""
+    record = sandbox.worker.record
+    pod = record.pod["spec"]
+    if pod.get("hostPID"):
+        return
+    place = [each.name for each in record.containers].index(container.name)
+    if pod.get("shareProcessNamespace"):
+        made.numbering = partial(_shifted, AFTER_PAUSE + APART * place)
+        made.outside = partial(_all, sandbox, made)
+        return
+    name = record.spec(container).get("targetContainerName")
+    target = next((each for each in record.containers if each.name == name and each.running), None)
+    if target is not None:
+        _, looked_at = await sandbox.inside(target)
+        made.numbering = partial(_shifted, looked_at.next_pid + APART * place)
+        made.outside = partial(_beside, looked_at)
+        before = looked_at.outside
+        looked_at.outside = lambda: {**before(), **made.processes}
+
+
+def _shifted(offset: int, inner: int) -> int:
+    return offset + inner
+
+
+def _beside(other: Machine) -> Mapping[int, Any]:
+    other.muster()
+    return other.processes
+
+
+def _all(sandbox: Sandbox, made: Machine) -> Mapping[int, Any]:
+    """Return the processes of a pod's other containers that somebody has entered, and the one that holds it open."""
+    started = sandbox.worker.record.bound_at
+    found: dict[int, Any] = {1: HostProcess(1, 0, [PAUSE], started, uid=65535)}
+    for box in sandbox.boxes.values():
+        if box.machine is not None and box.machine is not made:
+            found |= _beside(box.machine)
+    return found
+
+
+async def wake(sandbox: Sandbox, container: Container) -> None:
+    """Let all of a pod's containers have a machine whose processes are seen from the one that is entered."""
+    record = sandbox.worker.record
+    if record.pod["spec"].get("shareProcessNamespace"):
+        for each in record.containers:
+            if each is not container and each.running and sandbox.entered(each) is None:
+                await sandbox.inside(each)

@@ -19,9 +19,9 @@ from kubesim.gpu.cuda import CudaDevice
 from kubesim.gpu.demand import USED_SHARE, wanted_mib
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.products import Load, Product, loads, products
-from kubesim.kubelet.crew import Numbers
 from kubesim.kubelet.failures import Library
 from kubesim.kubelet.programs import Program
+from kubesim.kubelet.torchrun import Numbers
 from kubesim.times import micro, parse
 
 UPTIME = timedelta(days=9, hours=5, minutes=41)

@@ -13,9 +13,8 @@ from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.agents import Agents
-from kubesim.kubelet.duties import Duties
+from kubesim.kubelet.duties import Duties, Monitoring
 from kubesim.kubelet.gpus import NodeGpus
-from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import Downloads, NodeImages
 from kubesim.kubelet.usage import Ledger
 from kubesim.kubelet.volumes import NodeDisk

@@ -96,7 +96,7 @@ def _dmi(node: HostNode) -> Directory:
     """Return what the firmware says of the machine; the numbers of its owner are for root."""
     uuid = node.info.get("systemUUID", "")
     rows = {**_table()["dmi"]["gce" if node.cloud == "gce" else "plain"]}
-    found = _folder_of(
+    found = _directory(
         {name: text.format(uuid=uuid, serial=uuid.replace("-", "").upper()) for name, text in rows.items()}
     )
     for name in ("product_uuid", "product_serial", "board_serial", "chassis_serial"):
@@ -106,7 +106,7 @@ def _dmi(node: HostNode) -> Directory:
 
 
 def _sysfs(board: Board, node: HostNode) -> Directory:
-    slots: dict[str, Node | None] = {}
+    slots: dict[str, dict[str, str]] = {}
     for each in bus(board):
         vendor, _, device = each.ids.partition(":")
         rows = {"vendor": f"0x{vendor}", "device": f"0x{device}", "class": f"0x{each.code}00"}
@@ -120,30 +120,19 @@ def _sysfs(board: Board, node: HostNode) -> Directory:
                 "current_link_speed": f"{SPEEDS[generation].replace('GT', '.0 GT')} PCIe",
                 "current_link_width": str(width),
             }
-        slots[f"0000:{each.address}"] = _folder_of(rows)
+        slots[f"0000:{each.address}"] = rows
     net = {"mtu": "1460", "operstate": "up", "speed": "100000", "carrier": "1"}
-    modules = (
-        {"nvidia": _folder_of({"version": driver().version, "refcnt": "211"})}
-        if board.devices and board.loaded
-        else {}
-    )
-    return _directory(
-        {
-            "bus": _directory({"pci": _directory({"devices": _directory(slots)})}),
-            "class": _directory(
-                {
-                    "dmi": _directory({"id": _dmi(node)}),
-                    "net": _directory({"eth0": _folder_of(net), "lo": _folder_of({"mtu": "65536"})}),
-                }
-            ),
-            "module": _directory(modules),
-        }
-    )
+    modules = {"nvidia": {"version": driver().version, "refcnt": "211"}} if board.devices and board.loaded else {}
+    dmi = {"dmi": {"id": _dmi(node)}, "net": {"eth0": net, "lo": {"mtu": "65536"}}}
+    return _directory({"bus": {"pci": {"devices": slots}}, "class": dmi, "module": modules})
 
 
-def _directory(entries: Any) -> Directory:
-    return Directory(mode=0o555, entries=dict(entries))
+def _directory(entries: dict[str, Any]) -> Directory:
+    """Return a directory of texts, of directories as tables, and of what is there already."""
+    return Directory(mode=0o555, entries={name: _node(entry) for name, entry in entries.items()})
 
 
-def _folder_of(rows: dict[str, str]) -> Directory:
-    return _directory({name: File(mode=0o444, data=f"{text}\n".encode()) for name, text in rows.items()})
+def _node(entry: Any) -> Node:
+    if isinstance(entry, str):
+        return File(mode=0o444, data=f"{entry}\n".encode())
+    return _directory(entry) if isinstance(entry, dict) else entry

@@ -9,11 +9,10 @@ from typing import TypedDict
 
 from kubesim.clock import Clock
 from kubesim.errors import ApiError
-from kubesim.kubelet.logfile import Entry
+from kubesim.kubelet.logfile import Entry, stamped
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.programs import Line
 from kubesim.kubelet.records import Container, Instance
-from kubesim.kubelet.stamps import stamped
 from kubesim.times import nano
 
 FOLLOW_S = 0.25

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 
 from kubesim.clock import Clock, ManualClock, Timer
 from kubesim.kubelet import timings
-from kubesim.kubelet.logfile import LogFile
+from kubesim.kubelet.logfile import LogFile, stamped
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container
-from kubesim.kubelet.stamps import stamped
 from kubesim.shell.machine import Process, Stdio
 from kubesim.streaming.pipe import Pipe
 

@@ -17,7 +17,7 @@ from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, announce, configuration, keeping, logs, registry, status, timings
 from kubesim.kubelet.access import Access
 from kubesim.kubelet.agents import REFUSED, Agents
-from kubesim.kubelet.duties import Duties
+from kubesim.kubelet.duties import Duties, Monitoring
 from kubesim.kubelet.endpoint import HEALTH_PORT, KubeletEndpoint, port_of
 from kubesim.kubelet.eviction import Watches
 from kubesim.kubelet.footprint import Process, processes
@@ -26,7 +26,6 @@ from kubesim.kubelet.host import Host, Node
 from kubesim.kubelet.images import STANDARD, Catalogue
 from kubesim.kubelet.logs import LogArguments
 from kubesim.kubelet.machines import Machines
-from kubesim.kubelet.monitoring import Monitoring
 from kubesim.kubelet.node_images import Downloads, NodeImages
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.table import entering, pod_logs, table

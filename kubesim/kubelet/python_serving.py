@@ -5,18 +5,51 @@ Source: https://docs.python.org/3/library/http.server.html and what Python 3.12 
 
 from __future__ import annotations
 
+import asyncio
 import html
 import mimetypes
 import posixpath
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote, unquote
 
-from kubesim.kubelet.serving import serve
 from kubesim.network.fabric import Duplex, HttpServer, Request, Response
+from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory, Link
 from kubesim.shell.machine import Process
+
+SIGNALLED = 2  # how a Go program ends that is told to
+
+
+async def signalled(process: Process, *names: str) -> str:
+    """Return the first of these signals that comes."""
+    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def take(name: str) -> None:
+        if not came.done():
+            came.set_result(name)
+
+    process.handlers |= dict.fromkeys(names, take)
+    return await came
+
+
+async def serve(process: Process, ports: Mapping[int, HttpServer], code: int = SIGNALLED) -> int:
+    """Listen until told to stop."""
+    network = process.machine.network
+    if isinstance(network, PodNetwork):
+        for port, server in ports.items():
+            network.listen(port, server)
+    try:
+        await process.flush()
+        await signalled(process, "TERM", "INT")
+        return code
+    finally:
+        if isinstance(network, PodNetwork):
+            for port, server in ports.items():
+                network.close(port, server)
+
 
 DEFAULT_PORT, EVERYWHERE = 8000, "0.0.0.0"  # noqa: S104 - an address of the simulated pod
 USAGE = "usage: server.py [-h] [--cgi] [-b ADDRESS] [-d DIRECTORY] [-p VERSION] [port]\nserver.py: error: {error}\n"

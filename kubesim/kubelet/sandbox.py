@@ -22,7 +22,6 @@ from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
 from kubesim.kubelet import (
     behaviours,
-    companions,
     computed,
     failures,
     inside,
@@ -33,7 +32,7 @@ from kubesim.kubelet import (
     usage,
     volumes,
 )
-from kubesim.kubelet.duties import Post
+from kubesim.kubelet.duties import EXPORTERS, Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.failures import nccl_of
 from kubesim.kubelet.host import Host
@@ -41,7 +40,6 @@ from kubesim.kubelet.layers import NEVER, Birth, birth, taken
 from kubesim.kubelet.logfile import LogFile
 from kubesim.kubelet.mains import LONGEST_S, Main, ReplayClock, show
 from kubesim.kubelet.memory import overrun
-from kubesim.kubelet.monitoring import EXPORTERS
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.volumes import MountError
@@ -374,7 +372,7 @@ class Sandbox:
         """Run a command in a running container; returns its exit code. Raises ``RuntimeFailure``."""
         spec = self.worker.record.spec(container)
         box, machine = await self.inside(container)
-        await companions.wake(self, container)
+        await computed.wake(self, container)
         try:
             process = spawn(
                 machine, [*command], env=box.env, cwd=inside.folder(self.worker.record, spec, machine), stdio=stdio
@@ -434,7 +432,7 @@ class Sandbox:
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
         memory.mount(machine, spec, lambda: computed.used(self, container, machine), lambda: self._age(container))
-        await companions.join(self, container, machine)
+        await computed.join(self, container, machine)
         machine.on_full = lambda: self.full(container)
         watch, machine.files.disk = self.host.node.watch, self.host.node.disk.room
         machine.on_growth, machine.on_crowd = watch.grown, watch.touch

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from kubesim.errors import Obj
 from kubesim.kubelet import computed, inside, logs
-from kubesim.kubelet.crew import PAUSE, SHIM, shown
 from kubesim.kubelet.host import Node as HostNode
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.rooted import PODS
+from kubesim.kubelet.torchrun import PAUSE, SHIM, shown
 from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.hostside import HostProcess, sandbox, system
 from kubesim.shell.machine import Machine, Process

@@ -15,13 +15,13 @@ from kubesim.gpu.access import look
 from kubesim.gpu.collectives import is_launcher, script_at
 from kubesim.gpu.cuda import CudaDevice
 from kubesim.kubelet import behaviours, computed, failures, ranks, torchrun, usage
-from kubesim.kubelet.crew import Member, crew, shown
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.gpus import User
 from kubesim.kubelet.host import Host
 from kubesim.kubelet.images import Image
+from kubesim.kubelet.logfile import stamped
 from kubesim.kubelet.programs import FOREVER_S, SCAN_LIMIT, Exit, Line, Program
-from kubesim.kubelet.stamps import stamped
+from kubesim.kubelet.torchrun import Member, crew, shown
 from kubesim.mpi import job as mpi
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from kubesim.kubelet.crew import Numbers, crew
+from kubesim.kubelet.torchrun import Numbers, crew
 from kubesim.tests.containers import log, run, state
 from kubesim.tests.test_rooted import chrooted, debugger
 from kubesim.tests.world import container, pod, world

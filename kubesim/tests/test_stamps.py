@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kubesim.kubelet import behaviours
-from kubesim.kubelet.stamps import stamped
+from kubesim.kubelet.logfile import stamped
 from kubesim.tests.containers import log
 from kubesim.tests.world import container, pod, world
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from kubesim import data
 from kubesim.gpu.dcgm import diagnose
 from kubesim.gpu.dcgm.call import (
     BAD_PARAMETER,
@@ -23,9 +28,33 @@ from kubesim.gpu.dcgm.call import (
 )
 from kubesim.gpu.dcgm.diagnose import Trouble, systems, troubles, worst
 from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine, Group
-from kubesim.gpu.dcgm.fields import fields
+from kubesim.gpu.readings import Reading, find
 from kubesim.gpu.smi import topology
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field; ``times``: what a share or an amount is multiplied by, None for a count."""
+
+    name: str
+    short: str
+    at: str
+    times: float | None = None
+    unit: str = ""
+
+    def get(self, reading: Reading) -> str:
+        """Return what a device says."""
+        value = find(reading, self.at)
+        if self.times is not None:
+            return f"{value * self.times:.3f}"
+        return value.removeprefix("P") if isinstance(value, str) else str(round(value))
+
+
+@cache
+def fields() -> dict[int, Field]:
+    """Return every field by its number."""
+    return {number: Field(*row) for number, row in data.read(Path(__file__).with_name("fields.yaml")).items()}
 
 
 def discovery(call: Call, view: View, engine: Engine) -> str:

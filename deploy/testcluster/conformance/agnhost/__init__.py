@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 
-from kubesim.kubelet.serving import SIGNALLED, serve, signalled
+from kubesim.kubelet.python_serving import SIGNALLED, serve, signalled
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import TEXTS, FileError, StartError
 from kubesim.shell.files import Directory, File

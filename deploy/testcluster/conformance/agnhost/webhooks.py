@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from kubesim.errors import Obj
-from kubesim.kubelet.serving import serve
+from kubesim.kubelet.python_serving import serve
 from kubesim.network.fabric import Request, Response
 from kubesim.shell.errors import FileError
 from kubesim.shell.machine import Process
