@@ -133,14 +133,8 @@ class ClusterProcess:
         asked = self._job["create"]
         if self._job["history"]:
             (self._folder / "history").mkdir(parents=True, exist_ok=True)
-        spec = ClusterSpec(
-            name=self._name,
-            created_at=self._clock.now(),
-            nodes=asked["nodes"],
-            gpus=asked["gpus"],
-            deadline=parse_time(self._job["deadline"]),
-            images=asked.get("images", []),
-        )
+        spec = ClusterSpec(self._name, self._clock.now(), asked["nodes"], asked["gpus"])
+        spec.deadline, spec.images = parse_time(self._job["deadline"]), asked.get("images", [])
         plain = {name: asked[name] for name in ("nodes", "gpus", "addons")}
         image = next((found for found in self._images if found.asked == plain), None)
         if image is None:

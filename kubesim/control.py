@@ -76,12 +76,8 @@ class Control:
     async def _create(self, request: web.Request) -> web.Response:
         """Answer POST /control/clusters."""
         body = await _body(request, FIELDS)
-        asked = {
-            "nodes": _count(body, "nodes", 3, MAX_NODES),
-            "gpus": _count(body, "gpus", 8, MAX_GPUS),
-            "addons": _addons(body),
-            **_images(body),
-        }
+        nodes, gpus = _count(body, "nodes", 3, MAX_NODES), _count(body, "gpus", 8, MAX_GPUS)
+        asked = {"nodes": nodes, "gpus": gpus, "addons": _addons(body), **_images(body)}
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
 

@@ -27,11 +27,7 @@ WATCH_SECONDS = (300, 600)
 MOST_TRIES = 5
 MOST_CONNECTIONS = 32
 METHODS = {"create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
-PATCH_TYPES = {
-    "json": "application/json-patch+json",
-    "merge": "application/merge-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-}
+PATCH_TYPES = {"json": "json-patch", "merge": "merge-patch", "strategic": "strategic-merge-patch"}
 
 
 class Unreachable(ConnectionError):
@@ -111,10 +107,8 @@ class HttpClient(Client):
         kind = registry.by_resource(resource)
         found = await self._call("GET", _path(kind, namespace), query)
         named = {"apiVersion": kind.api_version, "kind": kind.kind}
-        return ObjectList(
-            [{**named, **item} for item in found.get("items") or ()],
-            str((found.get("metadata") or {}).get("resourceVersion", "")),
-        )
+        version = str((found.get("metadata") or {}).get("resourceVersion", ""))
+        return ObjectList([{**named, **item} for item in found.get("items") or ()], version)
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
@@ -150,7 +144,9 @@ class HttpClient(Client):
     async def write(self, write: Write) -> Obj:
         """Send what a verb comes down to."""
         path = _path(registry.by_resource(write.resource), write.namespace, write.name, write.subresource)
-        content_type = PATCH_TYPES[write.patch_type] if write.verb == "patch" else "application/json"
+        content_type = (
+            f"application/{PATCH_TYPES[write.patch_type]}+json" if write.verb == "patch" else "application/json"
+        )
         return await self._call(METHODS[write.verb], path, body=write.body, content_type=content_type)
 
     async def _call(
@@ -193,13 +189,10 @@ class HttpClient(Client):
 
     def _open(self) -> ClientSession:
         if self._session is None:
-            self._session = ClientSession(
-                connector=TCPConnector(
-                    ssl=self._context, limit=MOST_CONNECTIONS, socket_factory=self._connections.make
-                ),
-                timeout=ClientTimeout(total=ANSWER_SECONDS),
-                headers={"User-Agent": self._agent, "Accept": "application/json"},
-            )
+            factory, timeout = self._connections.make, ClientTimeout(total=ANSWER_SECONDS)
+            connector = TCPConnector(ssl=self._context, limit=MOST_CONNECTIONS, socket_factory=factory)
+            headers = {"User-Agent": self._agent, "Accept": "application/json"}
+            self._session = ClientSession(connector=connector, timeout=timeout, headers=headers)
         return self._session
 
 

@@ -172,15 +172,8 @@ class Recorder:
 def reference(obj: Obj, path: str = "") -> Obj:
     """Return the ObjectReference of an event's ``involvedObject``."""
     meta = obj["metadata"]
-    return {
-        "kind": obj["kind"],
-        "namespace": meta.get("namespace", ""),
-        "name": meta["name"],
-        "uid": meta.get("uid", ""),
-        "apiVersion": obj["apiVersion"],
-        "resourceVersion": meta.get("resourceVersion", ""),
-        "fieldPath": path,
-    }
+    known = {name: meta.get(name, "") for name in ("namespace", "name", "uid", "resourceVersion")}
+    return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], **known, "fieldPath": path}
 
 
 def _trim(cache: OrderedDict[Any, Any], now: datetime, seconds: float) -> None:

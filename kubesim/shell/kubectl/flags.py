@@ -79,7 +79,7 @@ def parse(words: list[str]) -> Flags:
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
             if name not in known:
-                raise _wrong(found, f"unknown flag: --{name}")
+                raise misused(found, f"unknown flag: --{name}")
             _take(found, known[name], value if equals else None, words, f"--{name}")
         elif len(word) > 1 and word[0] == "-":
             _short(found, word, words, short)
@@ -181,7 +181,8 @@ def _left_out(what: str) -> KubectlError:
     return KubectlError(f"error: this kubectl was built without {what}")
 
 
-def _wrong(found: Flags, text: str) -> KubectlError:
+def misused(found: Flags, text: str) -> KubectlError:
+    """Return the refusal of a flag."""
     return KubectlError(f"error: {text}\nSee 'kubectl {found.command} --help' for usage.")
 
 
@@ -190,7 +191,7 @@ def number(opts: Flags, name: str) -> int:
     text = opts.get(name, "0")
     if not re.fullmatch(r"[+-]?\d{1,18}", text):
         reason = f'strconv.ParseInt: parsing "{text}": invalid syntax'
-        raise _wrong(opts, f'invalid argument "{text}" for "--{name}" flag: {reason}')
+        raise misused(opts, f'invalid argument "{text}" for "--{name}" flag: {reason}')
     return int(text)
 
 
@@ -199,14 +200,14 @@ def _take(found: Flags, flag: _Flag, value: str | None, words: list[str], shown:
     if flag.value == "-":
         raise _left_out(f"--{flag.name}")
     if value is None and flag.value == "!" and not words:
-        raise _wrong(found, f"flag needs an argument: {shown}")
+        raise misused(found, f"flag needs an argument: {shown}")
     if value is None:
         value = "true" if flag.value is None else words.pop(0) if flag.value == "!" else flag.value
     if flag.value is None:
         if value not in TRUE + FALSE:
             reason = f'strconv.ParseBool: parsing "{value}": invalid syntax'
             letter = f"-{flag.letter}, " if flag.letter else ""
-            raise _wrong(found, f'invalid argument "{value}" for "{letter}--{flag.name}" flag: {reason}')
+            raise misused(found, f'invalid argument "{value}" for "{letter}--{flag.name}" flag: {reason}')
         value = "true" if value in TRUE else "false"
     found.given.setdefault(flag.name, []).append(value)
 
@@ -216,7 +217,7 @@ def _short(found: Flags, word: str, words: list[str], short: Mapping[str, _Flag]
     while letters:
         letter, letters = letters[0], letters[1:]
         if letter not in short:
-            raise _wrong(found, f"unknown shorthand flag: '{letter}' in {word}")
+            raise misused(found, f"unknown shorthand flag: '{letter}' in {word}")
         value = None
         if letters.startswith("=") or (short[letter].value is not None and letters):
             value, letters = letters.removeprefix("="), ""

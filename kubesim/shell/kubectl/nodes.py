@@ -102,17 +102,15 @@ def _sorted(pods: list[Obj], opts: Flags) -> tuple[list[Obj], dict[str, list[str
         owner = next((each["kind"] for each in meta.get("ownerReferences", []) if each.get("controller")), "")
         local = any("emptyDir" in volume for volume in pod["spec"].get("volumes") or [])
         if owner == "DaemonSet" and not done:
-            kept = (
-                (warned, "ignoring DaemonSet-managed Pods")
-                if opts.on("ignore-daemonsets")
-                else (fatal, "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
-            )
-            kept[0].setdefault(kept[1], []).append(_place(pod))
+            if opts.on("ignore-daemonsets"):
+                warned.setdefault("ignoring DaemonSet-managed Pods", []).append(_place(pod))
+            else:
+                text = "DaemonSet-managed Pods (use --ignore-daemonsets to ignore)"
+                fatal.setdefault(text, []).append(_place(pod))
             continue
         if local and not done and not opts.on("delete-emptydir-data"):
-            fatal.setdefault("Pods with local storage (use --delete-emptydir-data to override)", []).append(
-                _place(pod)
-            )
+            text = "Pods with local storage (use --delete-emptydir-data to override)"
+            fatal.setdefault(text, []).append(_place(pod))
         elif not owner and not done and not opts.on("force"):
             fatal.setdefault("Pods that declare no controller (use --force to override)", []).append(_place(pod))
         else:

@@ -56,12 +56,8 @@ async def _attributes(process: Process, client: Client, opts: Flags) -> Obj:
     """Return what is asked of a resource; warns of what the server does not have."""
     word, _, below = opts.args[1].partition("/")
     name = opts.args[2] if len(opts.args) > 2 else below
-    attributes: Obj = {
-        "namespace": "" if opts.on("all-namespaces") else client.namespace,
-        "verb": opts.args[0],
-        "name": name,
-        "subresource": opts.get("subresource"),
-    }
+    space = "" if opts.on("all-namespaces") else client.namespace
+    attributes: Obj = {"namespace": space, "verb": opts.args[0], "name": name, "subresource": opts.get("subresource")}
     if word == "*":
         return {**attributes, "resource": "*", "group": "*"}
     try:

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import end_of
-from kubesim.shell.kubectl.flags import Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.results import change
 from kubesim.shell.kubectl.tabs import table
 from kubesim.shell.kubectl.targets import JSON, chosen, place
@@ -193,10 +193,7 @@ async def undo(process: Process, client: Client, opts: Flags) -> int:
     for kind, obj in await _targets(process, client, opts):
         name = obj["metadata"]["name"]
         if obj["spec"].get("paused"):
-            raise KubectlError(
-                "error: you cannot rollback a paused deployment; resume it first with 'kubectl rollout resume' "
-                "and try again"
-            )
+            raise KubectlError(TEXTS["paused rollback"])
         found = await _revisions(client, kind, obj)
         numbers = list(found)
         if not wanted and len(numbers) < 2:

@@ -40,10 +40,7 @@ async def image(process: Process, client: Client, opts: Flags) -> int:
         raise KubectlError("error: at least one image update is required")
     wanted = dict(word.partition("=")[::2] for word in changes)
     if "*" in wanted and len(wanted) > 1:
-        raise KubectlError(
-            "error: all containers are already specified by *, but saw more than one "
-            "container_name=container_image pairs"
-        )
+        raise KubectlError(TEXTS["all containers"])
 
     def change(spec: Obj) -> None:
         for name, value in wanted.items():

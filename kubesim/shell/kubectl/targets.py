@@ -12,7 +12,7 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.documents import documents
-from kubesim.shell.kubectl.flags import TEXTS, Flags
+from kubesim.shell.kubectl.flags import TEXTS, Flags, misused
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.times import parse_go_duration
@@ -36,10 +36,7 @@ def seconds(opts: Flags, name: str, default: float) -> float:
     try:
         return parse_go_duration(text)
     except ValueError as error:
-        raise KubectlError(
-            f'error: invalid argument "{text}" for "--{name}" flag: {error}\n'
-            f"See 'kubectl {opts.command} --help' for usage."
-        ) from error
+        raise misused(opts, f'invalid argument "{text}" for "--{name}" flag: {error}') from error
 
 
 async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resource, str]]:
@@ -49,11 +46,7 @@ async def kinds_and_names(client: Client, words: list[str]) -> list[tuple[Resour
         for word in words:
             kind, slash, name = word.partition("/")
             if not slash:
-                raise KubectlError(
-                    "error: there is no need to specify a resource type as a separate argument when passing "
-                    "arguments in resource/name form (e.g. 'kubectl get resource/<resource_name>' instead of "
-                    "'kubectl get resource resource/<resource_name>'"
-                )
+                raise KubectlError(TEXTS["separate type"])
             if not name:
                 raise KubectlError("error: arguments in resource/name form must have a single resource and name")
             found.append((await client.resource(kind), name))

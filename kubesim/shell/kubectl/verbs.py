@@ -31,7 +31,7 @@ from kubesim.shell.kubectl import (
 )
 from kubesim.shell.kubectl.client import REFUSED, Client, KubectlError, Obj
 from kubesim.shell.kubectl.configuring import Kubeconfig, load
-from kubesim.shell.kubectl.flags import GROUPS, Flags, check, parse
+from kubesim.shell.kubectl.flags import GROUPS, TEXTS, Flags, check, parse
 from kubesim.shell.kubectl.generators import GENERATORS
 from kubesim.shell.machine import Process
 from kubesim.times import parse_go_duration
@@ -177,10 +177,7 @@ def _reach(client: Client, server: str) -> None:
 def _limit(text: str) -> float:
     """Return the seconds after which a request ends, 0 for never. Raises KubectlError."""
     if not re.fullmatch(r"(\d+(\.\d+)?(h|ms|m|s)?)?", text):
-        raise KubectlError(
-            "error: Invalid timeout value. Timeout must be a single integer in seconds, or an integer followed by a "
-            "corresponding time unit (e.g. 1s | 2m | 3h)"
-        )
+        raise KubectlError(TEXTS["wrong timeout"])
     return parse_go_duration(text if text[-1:].isalpha() else f"{text or 0}s")
 
 
