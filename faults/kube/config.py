@@ -10,6 +10,7 @@ import base64
 import binascii
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from faults.errors import KubeconfigRefused
 
 MAX_BYTES = 64 * 1024
 MAX_DEPTH = 20
+KEPT = 16
+"""Kubeconfigs that are not read again: a new cluster's is checked first, and used a moment later."""
 _TOP = {"apiVersion", "kind", "preferences", "clusters", "users", "contexts", "current-context"}
 _CLUSTER = {"server", "certificate-authority-data", "tls-server-name"}
 _USER = {"token", "client-certificate-data", "client-key-data"}
@@ -76,6 +79,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
+@lru_cache(maxsize=KEPT)
 def parse(text: str) -> Access:
     """Read the current context of a kubeconfig; KubeconfigRefused (with a sentence) for anything unusual."""
     document = _document(text)

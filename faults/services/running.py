@@ -17,7 +17,8 @@ from faults.services.work import Failpoint, Report, Work, silent, working
 Status = FaultRun.Status
 INJECTABLE = (Status.PLANNED, Status.INJECTING, Status.FAILED)
 NO_FAILURE = {"detail": "", "error": "", "attempts": 0, "tried_at": None, "next_try_at": None}
-LOOK_S = 0.1
+LOOK_S, NOTE_S = 0.1, 1.0
+"""Between two looks at a symptom, and between two notes of how long it was looked for."""
 HOLD_S = 60.0  # jobs hold their lane for less
 
 
@@ -110,7 +111,7 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
     work.update(status=Status.INJECTING, error="", looked_seconds=before)
     if run.looked_seconds:
         _mend(work, run)
-    seen = ""
+    seen, due = "", 0.0
     while True:
         confirmed, finding = _look_at(symptom, reader)
         held = (clock.now() - began).total_seconds()
@@ -120,7 +121,9 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
         if confirmed:
             work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, next_try_at=None)
             return
-        work.update(looked_seconds=before + held)
+        if held >= min(due, hold_s) or before + held >= timeout_s:
+            work.update(looked_seconds=before + held)
+            due = held + NOTE_S
         if before + held >= timeout_s:
             work.update(status=Status.FAILED, error=f"The symptom did not show within {timeout_s:.0f} s: {seen}")
             return

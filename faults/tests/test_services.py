@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from faults import selectors, services
+from faults import clock, selectors, services
 from faults.engine import compare, fingerprint
 from faults.errors import AlreadyExists, Conflict, Forbidden, NotFound, NotYet
 from faults.kube.client import Kube
@@ -152,6 +155,32 @@ def test_what_a_cluster_forgot_after_it_was_injected_is_made_again(fault, kube):
     with pytest.raises(NotYet):
         services.confirm_symptom(run_id=fault.pk, holder="w", hold_s=0.1)
     assert services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30).status == Status.ACTIVE
+
+
+class PatientClock:
+    """A clock that goes on only while somebody waits."""
+
+    def __init__(self, now):
+        self._now = now
+
+    def now(self):
+        return self._now
+
+    def wait(self, seconds):
+        self._now += timedelta(seconds=seconds)
+
+
+def test_how_long_a_symptom_was_looked_for_is_noted_once_a_second(fault, monkeypatch):
+    services.inject_run(run_id=fault.pk, holder="w")
+    looks = []
+    monkeypatch.setattr("faults.services.running._look_at", lambda *_: (bool(looks.append(1)), "no pod yet"))
+    with CaptureQueriesContext(connection) as asked:
+        run = services.confirm_symptom(run_id=fault.pk, holder="w", clock=PatientClock(clock.now()), timeout_s=3.0)
+    notes = [query for query in asked.captured_queries if 'SET "looked_seconds" = ' in query["sql"]]
+    assert run.status == Status.FAILED
+    assert run.looked_seconds >= 3.0
+    assert len(looks) > 25
+    assert len(notes) <= 5, notes
 
 
 def test_a_name_that_is_taken_fails_the_run_and_says_so(fault, kube):
