@@ -11,14 +11,8 @@ OPENSSL_VERSION, OPENSSL_VERSION_INFO, OPENSSL_VERSION_NUMBER = (
     (3, 0, 0, 15, 0),
     0x300000F0,
 )
-HAS_SNI, HAS_ALPN, HAS_TLSv1_2, HAS_TLSv1_3, HAS_SSLv3, HAS_NEVER_CHECK_COMMON_NAME = (
-    True,
-    True,
-    True,
-    True,
-    False,
-    True,
-)
+HAS_SNI = HAS_ALPN = HAS_TLSv1_2 = HAS_TLSv1_3 = HAS_NEVER_CHECK_COMMON_NAME = True
+HAS_SSLv3 = False
 OP_ALL, OP_NO_SSLv2, OP_NO_SSLv3, OP_NO_COMPRESSION = 0x80000050, 0, 0x2000000, 0x20000
 OP_NO_TLSv1, OP_NO_TLSv1_1, OP_NO_TICKET, OP_IGNORE_UNEXPECTED_EOF = 0x4000000, 0x10000000, 0x4000, 0x80
 VERIFY_X509_PARTIAL_CHAIN, VERIFY_X509_STRICT, VERIFY_X509_TRUSTED_FIRST = 0x80000, 0x20, 0x8000
@@ -53,26 +47,10 @@ class SSLCertVerificationError(SSLError, ValueError):
     pass
 
 
-class SSLZeroReturnError(SSLError):
-    pass
-
-
-class SSLWantReadError(SSLError):
-    pass
-
-
-class SSLWantWriteError(SSLError):
-    pass
-
-
-class SSLSyscallError(SSLError):
-    pass
-
-
-class SSLEOFError(SSLError):
-    pass
-
-
+SSLZeroReturnError, SSLWantReadError, SSLWantWriteError, SSLSyscallError, SSLEOFError = (
+    type(f"SSL{name}Error", (SSLError,), {"__module__": SSLError.__module__})
+    for name in ("ZeroReturn", "WantRead", "WantWrite", "Syscall", "EOF")
+)
 CertificateError = SSLCertVerificationError
 
 

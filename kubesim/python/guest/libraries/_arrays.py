@@ -11,20 +11,8 @@ import os
 import random
 from itertools import repeat
 
-from _elements import (
-    RANKS,
-    SIZES,
-    Mismatch,
-    broadcast,
-    chosen_places,
-    chunks,
-    error,
-    is_float,
-    nested,
-    places,
-    stored,
-    strides_of,  # fmt: skip
-)
+import _elements
+from _elements import Mismatch, broadcast, chunks, error, is_float, nested, places, stored, strides_of
 from _functions import ARITHMETIC, COMPARISONS, FUNCTIONS, OWN, REDUCTIONS, SAME, TRUTHS, WHOLE, estimate, moments
 
 MAX_COMPUTED, MAX_DRAWN, MAX_PRODUCTS = 1 << 16, 1 << 21, 1 << 18
@@ -54,7 +42,7 @@ class Array:
     __slots__ = ("__weakref__", "_buffer", "_dtype", "_offset", "_shape", "_strides")
     __hash__, default = None, "float64"
     ndim = property(lambda self: len(self._shape))
-    itemsize = property(lambda self: SIZES[self._dtype])
+    itemsize = property(lambda self: _elements.SIZES[self._dtype])
     nbytes = property(lambda self: self._count() * self.itemsize)
     __float__, __int__ = lambda self: float(self.item()), lambda self: int(self.item())
     __index__, __pos__ = lambda self: operator.index(self.item()), lambda self: self
@@ -392,7 +380,7 @@ def _without_masks(part):
         isinstance(part, Array) and part._dtype == "bool" or isinstance(part, list) and type((part or [0])[0]) is bool
     ):
         return [part]
-    return chosen_places(*flattened(part))
+    return _elements.chosen_places(*flattened(part))
 
 
 def scattered(g, x, key):
@@ -414,7 +402,7 @@ def join(arrays, dim):
             at = next((at for at, pair in enumerate(pairs) if at != dim and pair[0] != pair[1]), 0)
             raise first._error("join", dim=dim, at=at, left=pairs[at][0], right=pairs[at][1], number=number)
     shape[dim] = sum(each._shape[dim] for each in arrays)
-    dtype = max((each._dtype for each in arrays), key=RANKS.get)
+    dtype = max((each._dtype for each in arrays), key=_elements.RANKS.get)
     if math.prod(shape) > MAX_COMPUTED or not all(each._known() for each in arrays):
         mean, std = (sum(every) / len(arrays) for every in zip(*(each._statistics() for each in arrays), strict=True))
         return first._guess(tuple(shape), dtype, mean, std)

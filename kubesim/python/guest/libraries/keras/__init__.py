@@ -100,34 +100,37 @@ class Loss:
     __call__ = lambda self, y, p: self.function(tf.convert_to_tensor(y), tf.convert_to_tensor(p), self.logits)
 
 
-OPTIMIZERS = {
-    "SGD": (lambda learning_rate=0.01, momentum=0.0, nesterov=False: None, dict),
-    "Adam": (lambda learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7: None, lambda beta_1, beta_2, epsilon: {
-        "betas": (beta_1, beta_2), "eps": epsilon}),
-    "RMSprop": (lambda learning_rate=0.001, rho=0.9, epsilon=1e-7: None, lambda rho, epsilon: {"alpha": rho, "eps": epsilon}),
-}  # fmt: skip
-"""The options of optimizers, and what torch calls them."""
-
-
 class Optimizer:
-    """An optimizer that is torch's of the same name, made when it first sees the parameters."""
+    """An optimizer that is torch's, made when it first sees the parameters."""
 
     inner = None
 
-    def __init__(self, *args, **more):
-        kind = type(self).__name__
-        signature, renamed = OPTIMIZERS[kind]
-        options = bind(kind, inspect.signature(signature), args, more)
-        self.learning_rate, self.options = options.pop("learning_rate"), renamed(**options)
-
     def step(self, parameters):
-        made = self.inner = self.inner or getattr(torch.optim, type(self).__name__)(parameters, **self.options)
+        made = self.inner = self.inner or self.make(parameters)
         made.param_groups[0]["lr"] = self.learning_rate
         made.step()
         made.zero_grad()
 
 
-KINDS = {name: type(name, (Optimizer,), {}) for name in OPTIMIZERS}
+class SGD(Optimizer):
+    def __init__(self, learning_rate=0.01, momentum=0.0, nesterov=False):
+        self.learning_rate = learning_rate
+        self.make = lambda parameters: torch.optim.SGD(parameters, momentum=momentum, nesterov=nesterov)
+
+
+class Adam(Optimizer):
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
+        self.learning_rate = learning_rate
+        self.make = lambda parameters: torch.optim.Adam(parameters, betas=(beta_1, beta_2), eps=epsilon)
+
+
+class RMSprop(Optimizer):
+    def __init__(self, learning_rate=0.001, rho=0.9, epsilon=1e-7):
+        self.learning_rate = learning_rate
+        self.make = lambda parameters: torch.optim.RMSprop(parameters, alpha=rho, eps=epsilon)
+
+
+KINDS = {each.__name__: each for each in (SGD, Adam, RMSprop)}
 
 # Training.
 

@@ -221,6 +221,6 @@ module(
     cuda=types.SimpleNamespace(matmul=types.SimpleNamespace(allow_tf32=False), is_built=lambda: True),
     mps=types.SimpleNamespace(is_available=lambda: False, is_built=lambda: False),
 )
-from torch import amp, cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
+from torch import cuda, nn, optim, distributed, utils  # noqa: E402, F401, I001
 
-autocast = amp.autocast
+autocast = cuda.autocast

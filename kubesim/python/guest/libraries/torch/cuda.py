@@ -2,21 +2,14 @@
 
 import types
 import warnings
+from contextlib import ContextDecorator
 
 import _device
 from _device import MIB, session
 from _elements import error
 
-from torch import _types, amp
-from torch._types import (
-    INSUFFICIENT,
-    NO_DEVICE,
-    OutOfMemoryError,
-    device_errors,
-    initialize,
-    place,
-    state,
-)
+from torch import _types
+from torch._types import OutOfMemoryError, device_errors, initialize, module, place, state
 
 nccl = types.SimpleNamespace(version=lambda: _types.numbers("nccl"))
 _warned = []
@@ -24,8 +17,8 @@ _warned = []
 
 def device_count():
     about = session.facts()
-    code, text = about["problem"] or (INSUFFICIENT, "")
-    if not about["gpus"] and code not in (INSUFFICIENT, NO_DEVICE) and not _warned:
+    code, text = about["problem"] or (_types.INSUFFICIENT, "")
+    if not about["gpus"] and code not in (_types.INSUFFICIENT, _types.NO_DEVICE) and not _warned:
         _warned.append(code)
         triggered = "(Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
         text = error("torch.unexpected", code=code, text=text)
@@ -111,9 +104,49 @@ class Event:
     elapsed_time = lambda self, other: (other.at - self.at) * 1000
 
 
-_types.module(
-    "torch.cuda.amp",
-    GradScaler=amp.GradScaler,
-    autocast=lambda enabled=True, dtype=None: amp.autocast("cuda", dtype, enabled),
-)
+class autocast(ContextDecorator):
+    def __init__(self, device_type="cuda", dtype=None, enabled=True, cache_enabled=None):
+        name = dtype.name if dtype else "float16" if device_type == "cuda" else "bfloat16"
+        self.wanted = (device_type, name) if enabled else None
+
+    def __enter__(self):
+        self.before, state.autocast = state.autocast, self.wanted
+        return self
+
+    def __exit__(self, *error):
+        state.autocast = self.before
+
+
+class GradScaler:
+    def __init__(self, device="cuda", init_scale=65536.0, growth_interval=2000, enabled=True):
+        self._scale, self.enabled, self.interval = init_scale if enabled else 1.0, enabled, growth_interval
+        self.steps, self.unscaled = 0, False
+
+    scale, get_scale = lambda self, loss: loss * self._scale, lambda self: self._scale
+    state_dict = lambda self: {"scale": self._scale, "_growth_tracker": self.steps}
+    load_state_dict = lambda self, found: setattr(self, "_scale", found["scale"])
+
+    def unscale_(self, optimizer):
+        for each in optimizer.parameters():
+            if each.grad is not None and each.grad._known():
+                each.grad = each.grad / self._scale
+        self.unscaled = True
+
+    def step(self, optimizer):
+        if not self.unscaled:
+            self.unscale_(optimizer)
+        return optimizer.step()
+
+    def update(self):
+        self.steps, self.unscaled = self.steps + 1, False
+        if self.enabled and self.steps % self.interval == 0:
+            self._scale *= 2
+
+
+def _autocast(enabled=True, dtype=None):
+    return autocast("cuda", dtype, enabled)
+
+
+module("torch.amp", autocast=autocast, GradScaler=GradScaler)
+module("torch.cuda.amp", autocast=_autocast, GradScaler=GradScaler)
 __all__ = ["OutOfMemoryError"]
