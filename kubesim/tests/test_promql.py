@@ -193,6 +193,10 @@ def test_a_time_beyond_all_calendars_finds_nothing(memory, at):
         ('label_join(gpu_util, "both", "-", "node", "gpu")', "label_join"),
         ("log10(gpu_util)", "log10"),
         ("hour()", "hour"),
+        ("clamp_max(gpu_util, 20)", "clamp_max"),
+        ("deriv(gpu_util[5m])", "deriv"),
+        ("timestamp(gpu_util)", "timestamp"),
+        ("stdvar(gpu_util)", "stdvar"),
     ],
 )
 def test_what_is_left_out_is_refused_by_its_name(memory, query, word):

@@ -155,7 +155,7 @@ class _Evaluation:
         for series in self._source.select(matches(node), at - LOOKBACK_S, at):
             point = series.last(at, LOOKBACK_S)
             if point is not None:
-                found.append(Sample(series.labels, point[1], point[0]))
+                found.append(Sample(series.labels, point[1]))
         self._count(len(found))
         return found
 
@@ -287,11 +287,6 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _timestamps(found: tuple[Any, Vector], at: float) -> Vector:
-    stored = isinstance(_bare(found[0]), ast.VectorSelector)
-    return [sample.bare(sample.at if stored else at) for sample in found[1]]
-
-
 def _predicted(matrix: Matrix, ahead: float, at: float) -> Vector:
     return _each_window(matrix, lambda window: functions.predict_linear(window, at, ahead))
 
@@ -300,23 +295,18 @@ def _quantiles(share: float, matrix: Matrix) -> Vector:
     return _each_window(matrix, lambda window: functions.quantile_over_time(share, window))
 
 
-_TIMED = frozenset({"time", "timestamp", "predict_linear"})
+_TIMED = frozenset({"time", "predict_linear"})
 """Functions that are told the moment for which they are asked."""
 _CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
     "time": ("", lambda at: at),
     "scalar": ("v", lambda vector: vector[0].value if len(vector) == 1 else math.nan),
     "vector": ("s", lambda value: [Sample({}, value)]),
-    "timestamp": ("V", _timestamps),
     "absent": ("V", _absent),
     "absent_over_time": ("M", _absent),
-    "clamp": ("vss", functions.clamp),
-    "clamp_min": ("vs", lambda vector, low: functions.clamp(vector, low, math.inf)),
-    "clamp_max": ("vs", lambda vector, high: functions.clamp(vector, -math.inf, high)),
     "round": ("vs", functions.rounded),
     "sort": ("v", functions.ordered),
     "sort_desc": ("v", partial(functions.ordered, descending=True)),
     "label_replace": ("vtttt", functions.label_replace),
-    "deriv": ("m", lambda matrix: _each_window(matrix, functions.deriv)),
     "predict_linear": ("ms", _predicted),
     "quantile_over_time": ("sm", _quantiles),
     "histogram_quantile": ("sv", functions.histogram_quantile),

@@ -88,23 +88,6 @@ def mapped(name: str, vector: Vector) -> Vector:
     return [sample.bare(MATH[name](sample.value)) for sample in vector]
 
 
-def clamp(vector: Vector, low: float, high: float) -> Vector:
-    """Return values held within bounds; nothing where they are crossed."""
-    return [] if low > high else [sample.bare(_higher(low, _lower(high, sample.value))) for sample in vector]
-
-
-def _lower(one: float, other: float) -> float:
-    """Return the lesser; beside what is not a number only minus infinity stands (Go's math.Min)."""
-    if -math.inf in (one, other):
-        return -math.inf
-    return math.nan if math.isnan(one) or math.isnan(other) else min(one, other)
-
-
-def _higher(one: float, other: float) -> float:
-    """Return the greater; beside what is not a number only infinity stands (Go's math.Max)."""
-    return -_lower(-one, -other)
-
-
 def rounded(vector: Vector, nearest: float = 1.0) -> Vector:
     """Return values rounded to the nearest multiple, halves up."""
     inverse = 1 / nearest if nearest else math.copysign(math.inf, nearest)
@@ -146,7 +129,7 @@ def _replaced(sample: Sample, match: Any | None, target: str, replacement: str) 
         lambda found: found.group(1) or _group(match, found.group(2) or found.group(3)),
         replacement,
     )
-    return Sample(_with(sample.labels, target, text), sample.value, sample.at)
+    return Sample(_with(sample.labels, target, text), sample.value)
 
 
 def _group(match: Any, name: str) -> str:
@@ -223,13 +206,12 @@ def _span(start: float, end: float) -> float:
     return round((end - start) * 1000) / 1000
 
 
-def instant(window: Window, *, counter: bool, per_second: bool) -> float | None:
-    """Return the change between the last two points."""
+def irate(window: Window) -> float | None:
+    """Return the rate between the last two points."""
     if len(window.points) < 2:
         return None
     (before_at, before), (at, last) = window.points[-2:]
-    change = last if counter and last < before else last - before
-    return change / (at - before_at) if per_second else change
+    return (last if last < before else last - before) / (at - before_at)
 
 
 def regression(window: Window, at: float) -> tuple[float, float] | None:
@@ -261,10 +243,6 @@ def _changes(values: list[float]) -> float:
     return float(sum(a != b and not (math.isnan(a) and math.isnan(b)) for a, b in pairs))
 
 
-def _resets(values: list[float]) -> float:
-    return float(sum(after < before for before, after in zip(values, values[1:], strict=False)))
-
-
 SUMMARIES: dict[str, Callable[[list[float]], float]] = {
     "avg_over_time": mean,
     "sum_over_time": total,
@@ -274,16 +252,13 @@ SUMMARIES: dict[str, Callable[[list[float]], float]] = {
     "last_over_time": lambda values: values[-1],
     "present_over_time": lambda values: 1.0,
     "stddev_over_time": lambda values: math.sqrt(variance(values)),
-    "stdvar_over_time": variance,
     "changes": _changes,
-    "resets": _resets,
 }
 RATES: dict[str, Callable[[Window], float | None]] = {
     "rate": lambda window: extrapolated(window, counter=True, per_second=True),
     "increase": lambda window: extrapolated(window, counter=True, per_second=False),
     "delta": lambda window: extrapolated(window, counter=False, per_second=False),
-    "irate": lambda window: instant(window, counter=True, per_second=True),
-    "idelta": lambda window: instant(window, counter=False, per_second=False),
+    "irate": irate,
 }
 KEEPS_NAME = frozenset({"last_over_time"})
 
@@ -306,12 +281,6 @@ def predict_linear(window: Window, at: float, seconds: float) -> float | None:
     return None if line is None else line[0] * seconds + line[1]
 
 
-def deriv(window: Window) -> float | None:
-    """Return the slope per second of the line through a window."""
-    line = regression(window, window.points[0][0]) if window.points else None
-    return None if line is None else line[0]
-
-
 Group = tuple[tuple[str, str], ...]
 
 
@@ -323,7 +292,6 @@ SIMPLE: dict[str, Callable[[list[float]], float]] = {
     "count": lambda values: float(len(values)),
     "group": lambda values: 1.0,
     "stddev": lambda values: math.sqrt(variance(values)),
-    "stdvar": variance,
 }
 PICKING = frozenset({"topk", "bottomk"})
 

@@ -29,14 +29,13 @@ class QueryError(Exception):
 
 @dataclass(slots=True)
 class Sample:
-    """One element of an instant vector. ``at`` is the time of the sample behind it, where there is one.
+    """One element of an instant vector.
 
     Nobody changes one; it is not frozen because a query makes thousands, and that takes three times as long.
     """
 
     labels: Labels
     value: float
-    at: float = 0.0
 
     def bare(self, value: float) -> Sample:
         """Return the sample with another value and without its metric's name, as most operations leave it."""
