@@ -13,7 +13,6 @@ import orjson
 
 from kubesim.admission import (
     limits,
-    namespaces,
     platform,
     pods,
     podsecurity,
@@ -162,7 +161,7 @@ def on_create(ops: Operations, kind: Kind, new: Obj, options: Options) -> None:
     """Complete a new object and refuse what may not be (403, 404, 422)."""
     for check in ops.checks:
         check(ops, kind, None, new, "", options)
-    namespaces.check(ops, kind, new)
+    prepare.check_namespace(ops, kind, new)
     _complete(ops, kind, new, options)
     if options.talk is not None and not webhooks.none(ops):
         _mutate(ops, kind, new, options)

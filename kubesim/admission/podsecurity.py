@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
-from kubesim.admission import namespaces
 from kubesim.admission.podsecurity_checks import Violation, violations
 from kubesim.admission.prepare import TEMPLATES
 from kubesim.api import status
@@ -63,7 +62,8 @@ def label_errors(namespace: Obj) -> Iterator[FieldError]:
 
 
 def _labels(ops: Operations, namespace: str) -> dict[str, str]:
-    return {key: value for key, value in namespaces.labels(ops, namespace).items() if key.startswith(PREFIX)}
+    found: Obj = ops.store.get(ops.registry.by_resource("namespaces"), "", namespace) or {"metadata": {}}
+    return {key: value for key, value in (found["metadata"].get("labels") or {}).items() if key.startswith(PREFIX)}
 
 
 def _found(labels: dict[str, str], mode: Mode, pod: Obj, spec: Obj) -> list[Violation]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubesim import data
+from kubesim.api import status
 from kubesim.api.meta import rfc3339
 from kubesim.api.quantity import parse, write
 from kubesim.errors import Obj
@@ -217,3 +218,22 @@ def _parts(spec: Obj, part: str) -> Iterator[tuple[str, str, str]]:
         yield from ((*item, kind) for item in ((entry.get("resources") or {}).get(part) or {}).items())
     for entry in spec.get("containers") or ():
         yield from ((*item, "main") for item in ((entry.get("resources") or {}).get(part) or {}).items())
+
+
+def check_namespace(ops: Operations, kind: Kind, new: Obj) -> None:
+    """Raise 404 for a namespace that does not exist and 403 for one that is terminating."""
+    if not kind.namespaced:
+        return
+    name = new["metadata"]["namespace"]
+    namespaces = ops.registry.by_resource("namespaces")
+    namespace = ops.store.get(namespaces, "", name)
+    if namespace is None:
+        raise status.not_found(namespaces, name)
+    if namespace["metadata"].get("deletionTimestamp"):
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+        raise status.forbidden(kind, new["metadata"].get("name", ""), why, [cause])

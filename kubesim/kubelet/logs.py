@@ -130,3 +130,13 @@ def _moment(instance: Instance, line: Line) -> datetime:
 
 def _render(entry: Entry, options: LogArguments) -> str:
     return f"{nano(entry.at)} {entry.text}{entry.end}" if options.get("timestamps") else f"{entry.text}{entry.end}"
+
+
+async def limited(pieces: AsyncIterator[bytes], limit: int | None) -> AsyncIterator[bytes]:
+    """Yield pieces until so many bytes have passed."""
+    left = limit
+    async for piece in pieces:
+        yield piece if left is None else piece[:left]
+        left = None if left is None else left - len(piece)
+        if left is not None and left <= 0:
+            return

@@ -88,8 +88,8 @@ def load_chain(context: ssl.SSLContext, pem: bytes) -> None:
 class Bearer:
     """A token that does not change."""
 
-    def __init__(self, token: str) -> None:
-        self._headers = {"Authorization": f"Bearer {token}"}
+    def __init__(self, token: str, scheme: str = "Bearer") -> None:
+        self._headers = {"Authorization": f"{scheme} {token}"}
 
     async def headers(self) -> Mapping[str, str]:
         """Return it."""
@@ -97,13 +97,6 @@ class Bearer:
 
     def refused(self) -> None:
         """Do nothing: there is no other."""
-
-
-class Password(Bearer):
-    """A name and a password."""
-
-    def __init__(self, name: str, password: str) -> None:
-        self._headers = {"Authorization": f"Basic {base64.b64encode(f'{name}:{password}'.encode()).decode()}"}
 
 
 class TokenFile:
@@ -265,7 +258,8 @@ def _credential(user: Obj, folder: Path, clock: Clock) -> Credential:
     if user.get("tokenFile"):
         return TokenFile(folder / str(user["tokenFile"]), clock)
     if user.get("username"):
-        return Password(str(user["username"]), str(user.get("password") or ""))
+        both = f"{user['username']}:{user.get('password') or ''}"
+        return Bearer(base64.b64encode(both.encode()).decode(), "Basic")
     if user.get("exec"):
         return Plugin(user["exec"], folder, clock)
     return Anonymous()

@@ -16,7 +16,7 @@ from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import LEASE_NAMESPACE, Announcer
 from kubesim.kubelet.images import Catalogue
-from kubesim.kubelet.logs import LogArguments
+from kubesim.kubelet.logs import LogArguments, limited
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
 from kubesim.nodes.foreign import ForeignKubelets, command_path, log_path
@@ -100,12 +100,8 @@ class Nodes:
         if not wanted.follow:
             yield kubelets.logs(*place, **arguments)
             return
-        left = wanted.limit_bytes
-        async for piece in kubelets.follow(*place, **arguments):
-            yield piece if left is None else piece[:left]
-            left = None if left is None else left - len(piece)
-            if left is not None and left <= 0:
-                return
+        async for piece in limited(kubelets.follow(*place, **arguments), wanted.limit_bytes):
+            yield piece
 
     def check(self, pod: Obj) -> None:
         """Raise ``ApiError`` where nobody knows the way to a pod's kubelet."""

@@ -21,7 +21,7 @@ from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
-from kubesim.kubelet.logs import LogArguments
+from kubesim.kubelet.logs import LogArguments, limited
 from kubesim.listener import Listener, close
 from kubesim.malformed_http import Runner
 from kubesim.network.fabric import HttpServer, Request
@@ -125,7 +125,7 @@ class KubeletServer:
         options, response = self._options(request.query), web.StreamResponse(headers={"Content-Type": "text/plain"})
         if request.query.get("follow") in TRUE:
             growing = self._kubelets.follow(namespace, pod, container, **options)
-            pieces = _limited(growing, options.get("limit_bytes"))
+            pieces = limited(growing, options.get("limit_bytes"))
         else:
             pieces = _once(self._kubelets.logs(namespace, pod, container, **options))
         first = await anext(pieces, b"")
@@ -184,16 +184,6 @@ def _attempt(request: web.Request) -> Attempt:
 
 async def _once(piece: bytes) -> AsyncIterator[bytes]:
     yield piece
-
-
-async def _limited(pieces: AsyncIterator[bytes], limit: int | None) -> AsyncIterator[bytes]:
-    """Yield pieces until so many bytes have passed."""
-    left = limit
-    async for piece in pieces:
-        yield piece if left is None else piece[:left]
-        left = None if left is None else left - len(piece)
-        if left is not None and left <= 0:
-            return
 
 
 async def _pace(size: int) -> None:

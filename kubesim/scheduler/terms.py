@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from kubesim.api.selectors import LabelSelector, Requirement, from_struct
 from kubesim.errors import Obj
+
+if TYPE_CHECKING:
+    from kubesim.scheduler.state import NodeState
 
 OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!", "Gt": ">", "Lt": "<"}
 BLOCKING = ("NoSchedule", "NoExecute")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 NODE_NAME = "metadata.name"
-
-
-class Node(Protocol):
-    """What terms ask of a node."""
-
-    name: str
-    labels: dict[str, str]
-    taints: list[Obj]
 
 
 def tolerates(tolerations: Iterable[Obj], taint: Obj) -> bool:
@@ -39,13 +34,13 @@ def _covers(toleration: Obj, taint: Obj) -> bool:
     return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
 
 
-def untolerated(spec: Obj, node: Node, effects: tuple[str, ...] = BLOCKING) -> Obj | None:
+def untolerated(spec: Obj, node: NodeState, effects: tuple[str, ...] = BLOCKING) -> Obj | None:
     """Return the first taint of these effects that a pod does not tolerate."""
     tolerations = spec.get("tolerations") or []
     return next((t for t in node.taints if t["effect"] in effects and not tolerates(tolerations, t)), None)
 
 
-def selects_node(spec: Obj, node: Node) -> bool:
+def selects_node(spec: Obj, node: NodeState) -> bool:
     """Whether nodeSelector and the required node affinity accept a node."""
     wanted = spec.get("nodeSelector") or {}
     if any(node.labels.get(key) != value for key, value in wanted.items()):
@@ -71,7 +66,7 @@ def named_nodes(spec: Obj) -> set[str] | None:
     return found if node_terms(spec) else None
 
 
-def matches_term(term: Obj, node: Node) -> bool:
+def matches_term(term: Obj, node: NodeState) -> bool:
     """Whether a node selector term accepts a node; an empty term accepts none."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
