@@ -1,4 +1,4 @@
-"""What the HTTP layer needs of a cluster."""
+"""The parts of a cluster that the HTTP layer needs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from kubesim.streaming.seam import Forward, Run
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
-    """Which lines of a container's log a client wants."""
+    """The lines of a container's log that a client wants."""
 
     namespace: str
     pod: str

@@ -1,4 +1,4 @@
-"""What the API server does for one request, after authorisation and before encoding. Synchronous, no I/O.
+"""The verbs of the API server for one request, after authorisation and before encoding. Synchronous, no I/O.
 
 Every method takes the ``Kind`` first, raises ``ApiError`` in upstream's words, and answers with objects of the store,
 which must not be changed. ``namespace`` is "" for cluster-scoped kinds, and for a list of every namespace.

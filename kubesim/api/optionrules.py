@@ -1,4 +1,4 @@
-"""What the options of a request may say, by the rules in ``admission/validation/rules/options.yaml``."""
+"""Checks of the options of a request, by the rules in ``admission/validation/rules/options.yaml``."""
 
 from __future__ import annotations
 

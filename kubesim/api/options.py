@@ -1,4 +1,4 @@
-"""What a request says beside its object."""
+"""The options of a request, beside its object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written through a path below an object: status, scale, finalize, binding, eviction."""
+"""Writes through a path below an object: status, scale, finalize, binding, eviction."""
 
 from __future__ import annotations
 

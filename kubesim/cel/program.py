@@ -20,11 +20,11 @@ from kubesim.cel.values import NO_OVERLOAD, CelError, CostError, Optional
 __all__ = ["CelError", "Program", "compiled"]
 CACHE = 2048
 BESIDES = re.compile(r"(?<=expecting )\{<EOF>, [^}\n]*\}(?=\n|$)")
-"""What the package names beside the end of the text, which it expects there."""
+"""The names beside the end of the text that the package expects there."""
 NOWHERE = "<input>:1:0:"
-"""Where errors of an empty text are."""
+"""The place of errors in an empty text."""
 ROUND, KEPT = 3, 12
-"""What a round of a loop costs beside its own expression, and what it costs to keep what came of it."""
+"""The cost of a round of a loop beside its own expression, and of keeping its value."""
 
 
 class Program:

@@ -18,7 +18,7 @@ TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 REST = re.compile(r"\s*(//[^\n]*(\n\s*|$))*")
-"""What may stand behind an expression."""
+"""Space and comments behind an expression."""
 _ESCAPE = r"\\([abfnrtv\\?\"'`]|[xX][0-9a-fA-F]{2}|[0-3][0-7]{2}"
 ESCAPE = re.compile(rf"{_ESCAPE}|u[0-9a-fA-F]{{4}}|U[0-9a-fA-F]{{8}})")
 ESCAPED = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))

@@ -22,7 +22,7 @@ from kubesim.api.quantity import QuantityError, parse
 from kubesim.times import parse_go_duration
 
 NAMESPACES = ("sets", "optional")
-"""What functions are called on that is no value; their names begin with it in the table."""
+"""Names without a value on which functions are called; in the table, those functions begin with them."""
 UNCONVERTIBLE = "type conversion error from 'string' to '{}'"
 TRUTHS = {
     **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
@@ -63,7 +63,7 @@ NONE = Optional()
 NO_OVERLOAD = "no such overload"
 TOO_DEAR = "operation cancelled: actual cost limit exceeded"
 LARGEST_VALUE = 10_000_000
-"""How many characters or items a value may have."""
+"""The most characters or items that a value may have."""
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 NAMES: tuple[tuple[type, str], ...] = (
@@ -73,7 +73,7 @@ NAMES: tuple[tuple[type, str], ...] = (
 )  # fmt: skip
 SIZED = (str, list, Mapping)
 KEYS = (bool, int, float, str)
-"""What a map may have as its keys, or may be asked for."""
+"""The types of the keys of maps."""
 CONSTANTS = {
     name: TypeValue(name)
     for name in ("bool", "double", "dyn", "int", "list", "map", "null_type", "string", "type",

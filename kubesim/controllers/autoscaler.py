@@ -19,9 +19,9 @@ from kubesim.times import stamp
 
 SYNC_S = 15.0
 WINDOWS_S = {"scaleUp": 0, "scaleDown": 300}
-"""How long a direction remembers what was recommended, unless its behaviour says otherwise."""
+"""The seconds for which a direction remembers what was recommended, unless its behaviour says otherwise."""
 FACTOR, LEAST_LIMIT = 2, 4
-"""How far a target may grow at once: to so many times its size, and to so many replicas at any rate."""
+"""The most that a target may grow at once: to so many times its size, and to so many replicas at any rate."""
 TOLERANCE = 0.1
 NOT_FETCHED = "unable to fetch metrics from {} metrics API: {}"
 UNSERVED = {
@@ -43,7 +43,7 @@ FAST_UP = ("True", "ScaleUpLimit", "the desired replica count is increasing fast
 Words = tuple[str, str, str]
 """A condition's status, reason and message."""
 Past = list[tuple[float, int]]
-"""What was recommended, and when in seconds."""
+"""Earlier recommendations, and their times in seconds."""
 
 
 class MetricError(Exception):

@@ -1,4 +1,4 @@
-"""What every controller has: the seam, the shared caches, a recorder and a keyed queue."""
+"""The base of every controller: the seam, the shared caches, a recorder and a keyed queue."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def nobody_measures(namespace: str, selector: str) -> list[Obj]:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What controllers share."""
+    """The parts that controllers share."""
 
     client: Client
     clock: Clock

@@ -16,7 +16,7 @@ from kubesim.times import parse
 SCALED = ("replicationcontrollers", "replicasets.apps", "deployments.apps", "statefulsets.apps")
 """The resources whose replicas say how many pods there should be."""
 DELETION_S = 120.0
-"""How long an eviction may take to delete its pod."""
+"""The seconds that an eviction may take to delete its pod."""
 ALLOWED = "DisruptionAllowed"
 
 

@@ -255,7 +255,7 @@ def ended_at(pod: Obj) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the failure policy says of a failed pod: the rule's action, and the message of one that fails the job."""
+    """The verdict of the failure policy on a failed pod: a rule's action, and the message of one that fails the job."""
 
     action: str = ""
     message: str = ""

@@ -17,7 +17,7 @@ from kubesim.informer import Informer
 
 FINALIZER = "kubernetes"
 GRACE_S = 0.5
-"""How long a namespace that ends is left alone, so that whoever deletes it together with what is in it, as
+"""The seconds for which a namespace that ends is left alone, so that whoever deletes it with what is in it, as
 ``kubectl delete -f`` does, still finds all of that. Upstream's namespaceDeletionGracePeriod is five seconds, for the
 sake of several API servers; here is one.
 """
@@ -31,7 +31,7 @@ ROOT_CA_NOTE = {
 UNWATCHED = ("events",)
 """Kinds whose objects go at once when they are deleted, and are too many to be remembered here."""
 FINALIZER_S = 15
-"""How long finalizers are expected to take."""
+"""The seconds that finalizers are expected to take."""
 ENDED = ("Succeeded", "Failed")
 CONTENT, REMAINING, FINALIZERS = (
     "NamespaceDeletionContentFailure",
@@ -190,7 +190,7 @@ def _namespace(obj: Obj) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is left of one resource: how many, by which finalizers, and the seconds that they may take."""
+    """The rest of one resource: how many, by which finalizers, and the seconds that they may take."""
 
     count: int = 0
     finalizers: Counter[str] = field(default_factory=Counter)
@@ -221,7 +221,7 @@ def _grace_s(pods: list[Obj], namespace: Obj, now: datetime) -> int:
 
 
 class Remains:
-    """What is left in one namespace, resource by resource."""
+    """The rest of one namespace, resource by resource."""
 
     def __init__(self, failures: list[str] | None = None) -> None:
         self.counts: dict[str, int] = {}

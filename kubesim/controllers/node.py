@@ -21,7 +21,7 @@ from kubesim.times import parse, stamp
 LOOK_S = 5.0
 SILENT_S = 50.0
 NEVER_HEARD_S = 60.0
-"""How long a node may be silent, and how long a new one may be that has never reported."""
+"""The seconds for which a node may be silent, and how long a new one may be that has never reported."""
 LEASES = "kube-node-lease"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -53,7 +53,7 @@ NODE_GONE = ("DeletionByPodGC", "PodGC: node no longer exists")
 
 @dataclass(slots=True)
 class Health:
-    """When something was last heard of a node, and what."""
+    """The last sign of life of a node, and its time."""
 
     heard: datetime
     mark: tuple[str, str]
@@ -188,7 +188,7 @@ class NodeController(Controller):
         await self._patch(node, {"status": {"conditions": list(found.values())}}, "status")
 
     async def _mark_pods(self, name: str) -> None:
-        """When a node is lost, its pods are not ready."""
+        """Mark the pods of a lost node as not ready."""
         for pod in self.pods.by("node", name):
             condition = condition_of(pod.get("status"), "Ready")
             if condition.get("status", "False") == "False":

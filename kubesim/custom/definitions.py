@@ -199,7 +199,7 @@ def _is(definition: Obj, condition: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class CustomType:
-    """What the version of a custom kind knows of its objects."""
+    """The type of the objects of one version of a custom kind."""
 
     schema: Obj
     columns: tuple[Column, ...]

@@ -22,7 +22,7 @@ from kubesim.errors import Obj
 RULES = "x-kubernetes-validations"
 MAP_TYPE = "x-kubernetes-map-type"
 BUDGET = 10_000_000
-"""What all rules of an object may cost together."""
+"""The most that all rules of an object may cost together."""
 SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 UNFIT = "call arguments did not match a supported operator, function or macro signature for rule"
 TOO_DEAR = "no further validation rules will be run due to call cost exceeds limit for"

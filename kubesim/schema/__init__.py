@@ -1,4 +1,4 @@
-"""What kubesim knows of each kind, as data: a new kind is an entry here and no code elsewhere.
+"""The facts of each kind, as data: a new kind is an entry here and no code elsewhere.
 
 ``kinds.registry`` holds the entries, ``types`` the fields, ``facts`` what the types do not tell.
 """

@@ -1,4 +1,4 @@
-"""What ``kubectl get`` prints in the cells that need thought; texts follow pkg/printers/internalversion."""
+"""The cells of ``kubectl get`` that need thought; texts follow pkg/printers/internalversion."""
 
 from __future__ import annotations
 

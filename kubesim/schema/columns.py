@@ -1,4 +1,4 @@
-"""What ``kubectl get`` prints: a column is a title and where its cells come from; ``columns.yaml`` has all."""
+"""The columns of ``kubectl get``: a column is a title and where its cells come from; ``columns.yaml`` has all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the models do not tell: merge keys, quantities, what is written where it is empty.
+"""Facts that the models do not tell: merge keys, quantities, what is written where it is empty.
 
 ``deploy/testcluster/tables/generate_tags.py`` writes ``tags.json`` from the tags of upstream's Go types. What those
 do not tell either is in ``facts.yaml``.
