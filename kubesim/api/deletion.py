@@ -218,4 +218,4 @@ def _none_left(condition: Obj, now: str) -> Obj:
 
 def _forbidden(cause: str, retry_s: int = 0) -> ApiError:
     details: Obj = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
-    return status.too_many_requests(VIOLATED, details | ({"retryAfterSeconds": retry_s} if retry_s else {}))
+    return ApiError(429, "TooManyRequests", VIOLATED, details | ({"retryAfterSeconds": retry_s} if retry_s else {}))

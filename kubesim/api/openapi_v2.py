@@ -37,6 +37,8 @@ Fields = dict[str, tuple[int, str]]
 _TABLE = data.read(Path(__file__).with_suffix(".yaml"))
 MESSAGES: dict[str, Fields] = _TABLE["messages"]
 MAPS: dict[str, tuple[int, str]] = _TABLE["maps"]
+WRAPPED = {"Strings": "value", "SecurityDefinition": "apiKey", "SchemaItem": "schema", "ResponseValue": "response"}
+"""Messages of one field, of which JSON has the value alone."""
 
 
 def answer_v2(accept: str, registry: Registry) -> web.Response:
@@ -193,20 +195,12 @@ def _shaped(message: str, value: Any) -> Obj:
     match message:
         case "TypeItem":
             return {"value": [value] if isinstance(value, str) else value}
-        case "Strings":
-            return {"value": value}
         case "ItemsItem":
             return {"schema": value if isinstance(value, list) else [value]}
         case "AdditionalProperties":
             return {"boolean" if isinstance(value, bool) else "schema": value}
-        case "SecurityDefinition":
-            return {"apiKey": value}
-        case "SchemaItem":
-            return {"schema": value}
-        case "ResponseValue":
-            return {"response": value}
         case _:
-            return dict(value)
+            return {WRAPPED[message]: value} if message in WRAPPED else dict(value)
 
 
 def _parameter_block(value: Obj) -> bytes:

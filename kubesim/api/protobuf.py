@@ -166,11 +166,6 @@ def _time(value: int | bytes, precision: str = "seconds") -> str | None:
     return moment.replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 
 
-def _micro_time(value: int | bytes) -> str | None:
-    """Decode MicroTime."""
-    return _time(value, "microseconds")
-
-
 def _quantity(value: int | bytes) -> str:
     """Decode Quantity {1 string}."""
     return next((_string(part) for number, part in _fields(_bytes(value)) if number == 1), "0")
@@ -213,7 +208,7 @@ SCALARS: dict[str, Callable[[int | bytes], Any]] = {
     "bytes": lambda value: base64.b64encode(_bytes(value)).decode(),
     "double": _double,
     "Time": _time,
-    "MicroTime": _micro_time,
+    "MicroTime": lambda value: _time(value, "microseconds"),
     "Quantity": _quantity,
     "IntOrString": _int_or_string,
     "Raw": _raw,

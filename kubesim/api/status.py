@@ -129,11 +129,6 @@ def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
 
 
-def too_many_requests(message: str, details: Obj | None = None) -> ApiError:
-    """429 of an eviction that a budget forbids."""
-    return ApiError(429, "TooManyRequests", message, details or {})
-
-
 def expired(asked: int, oldest: int) -> ApiError:
     """410: the history no longer reaches back to ``asked``."""
     return ApiError(410, "Expired", f"too old resource version: {asked} ({oldest})")

@@ -22,13 +22,12 @@ from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
 from kubesim.controllers.disruption import DisruptionController
 from kubesim.controllers.endpoints import EndpointsController, MirroringController
-from kubesim.controllers.gc import GarbageCollector
+from kubesim.controllers.gc import CustomKinds, GarbageCollector
 from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
 from kubesim.controllers.node import NodeController, PodCollector, TaintEvictionController
 from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
-from kubesim.controllers.served import CustomKinds
 from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.controllers.tokens import CertificateController, TokenController
 from kubesim.controllers.volumes import EphemeralVolumeController, Provisioner, VolumeController

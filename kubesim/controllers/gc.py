@@ -1,16 +1,24 @@
-"""The garbage collector: objects whose owners are gone go too, after their owners (Background), before them
-(Foreground), or not at all (Orphan)."""
+"""The garbage collector, and the kinds that definitions add while the cluster runs, which it follows, too.
+
+Objects whose owners are gone go as well: after their owners (Background), before them (Foreground), or not at all
+(Orphan).
+"""
 
 from __future__ import annotations
 
-from kubesim.controllers.base import Context, Controller, drop_finalizer, is_ending, latest
+from collections.abc import Callable
+
+from kubesim.controllers.base import Context, Controller, Keeper, drop_finalizer, is_ending, latest
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import Informer
+from kubesim.schema.paths import is_true
 
 Place = tuple[str, str]
 """Namespace and name."""
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
+Follower = Callable[[str, Informer, list[str], bool], None]
+"""Takes a resource, its cache, every ``apiVersion/Kind`` that its objects may have, and whether it is namespaced."""
 
 
 class GarbageCollector(Controller):
@@ -151,3 +159,37 @@ def _waits_for_us(obj: Obj) -> bool:
 
 def _owner_uids(obj: Obj) -> list[str]:
     return [reference["uid"] for reference in obj["metadata"].get("ownerReferences") or ()]
+
+
+class CustomKinds(Keeper):
+    """Keeps a cache of the objects of each established definition, and tells its followers of each."""
+
+    source = "resource-discovery"
+    resource = "customresourcedefinitions.apiextensions.k8s.io"
+
+    def __init__(self, context: Context, followers: list[Follower]) -> None:
+        super().__init__(context)
+        self._followers = followers
+        self._followed: set[str] = set()
+
+    async def gone(self, namespace: str, name: str) -> None:
+        """Cease to follow what a definition served."""
+        if name in self._followed:
+            self._followed.discard(name)
+            await self.informers.drop(name)
+
+    async def look_after(self, definition: Obj) -> None:
+        """Begin to follow what one definition serves."""
+        name = definition["metadata"]["name"]
+        if name not in self._followed and is_true(definition, "Established"):
+            cache = self.informers[name]
+            await cache.start()
+            self._followed.add(name)
+            for follow in self._followers:
+                follow(name, cache, _names(definition), definition["spec"]["scope"] == "Namespaced")
+
+
+def _names(definition: Obj) -> list[str]:
+    spec = definition["spec"]
+    versions = [version["name"] for version in spec["versions"] if version.get("served")]
+    return [f"{spec['group']}/{version}/{spec['names']['kind']}" for version in versions]

@@ -255,7 +255,7 @@ def ended_at(pod: Obj) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict of the failure policy on a failed pod: a rule's action, and the message of one that fails the job."""
+    """The verdict of a failure policy on a pod: the rule's action, and the message of one that fails the job."""
 
     action: str = ""
     message: str = ""

@@ -11,17 +11,18 @@ from typing import Any
 
 import orjson
 
-from kubesim.api.meta import rfc3339
 from kubesim.api.operations import Operations
 from kubesim.api.options import Options
 from kubesim.api.patch import go_print
 from kubesim.api.status import FieldError, invalid_value
+from kubesim.conditions import renewed, said
 from kubesim.custom import rules, values
 from kubesim.custom.columns import columns_of
 from kubesim.custom.conversion import Converter
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.schema.columns import Column
 from kubesim.schema.decode import DecodeError, Decoder, go_kind, json_name
+from kubesim.schema.paths import is_true
 from kubesim.schema.registry import NO_LABEL, Field, Kind, Scale, Subresource
 from kubesim.schema.types import Shape, shape_of
 from kubesim.store import Event, Stored, key_of
@@ -73,7 +74,7 @@ class Definitions:
         wanted = self._status(current)
         if wanted != current.get("status"):
             self._write({**current, "status": wanted})
-        elif _is(current, "Established"):
+        elif is_true(current, "Established"):
             self._serve(current)
 
     def _serve(self, definition: Obj) -> None:
@@ -102,15 +103,13 @@ class Definitions:
         )  # fmt: skip
         if problem is not None:
             naming = ("NamesAccepted", "False", *problem)
-            if not _is(definition, "Established"):
+            if not is_true(definition, "Established"):
                 established = ("Established", "False", "NotAccepted", "not all names are accepted")
         stored = [version["name"] for version in definition["spec"]["versions"] if version.get("storage")]
         known = status.get("storedVersions") or []
         status["conditions"] = self._conditions(definition, naming, established)
-        status["acceptedNames"] = {key: accepted[key] for key in names if key in accepted} or {
-            "plural": "",
-            "kind": "",
-        }
+        named = {key: accepted[key] for key in names if key in accepted}
+        status["acceptedNames"] = named or {"plural": "", "kind": ""}
         status["storedVersions"] = [*known, *(version for version in stored if version not in known)]
         return status
 
@@ -118,11 +117,8 @@ class Definitions:
         known = {c["type"]: c for c in (definition.get("status") or {}).get("conditions") or ()}
         for kind, value, reason, message in wanted:
             before = known.get(kind)
-            if before is None or (before["status"], before["reason"], before["message"]) != (value, reason, message):
-                moment = rfc3339(self._operations.clock.now())
-                known[kind] = {
-                    "type": kind, "status": value, "lastTransitionTime": moment, "reason": reason, "message": message
-                }  # fmt: skip
+            if before is None or said(before) != (value, reason, message):
+                known[kind] = renewed({}, kind, (value, reason, message), self._operations.clock.now())
         return list(known.values())
 
     def _accepted(self, definition: Obj) -> tuple[Obj, tuple[str, str] | None]:
@@ -160,7 +156,7 @@ class Definitions:
             return
         name = definition["metadata"]["name"]
         text = ("Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
-        if not _is(definition, "Terminating"):
+        if not is_true(definition, "Terminating"):
             conditions = self._conditions(definition, text)
             self._write({**definition, "status": {**definition.get("status", {}), "conditions": conditions}})
             return
@@ -171,7 +167,7 @@ class Definitions:
     def _finish(self, name: str) -> None:
         """Let a definition go that waits for its objects and has none left."""
         definition = self._operations.store.get(self._kind, "", name)
-        if definition is None or not _is(definition, "Terminating"):
+        if definition is None or not is_true(definition, "Terminating"):
             return
         kinds = self._served.get(name, ())
         if any(self._operations.store.count(kind) for kind in kinds[:1]):
@@ -185,16 +181,8 @@ class Definitions:
         for obj in self._operations.store.list(kind):
             if obj["metadata"].get("deletionTimestamp"):
                 continue
-            try:
+            with tolerating(404):
                 self._operations.delete(kind, *key_of(obj))
-            except ApiError as error:
-                if error.code != 404:
-                    raise
-
-
-def _is(definition: Obj, condition: str) -> bool:
-    found = (definition.get("status") or {}).get("conditions") or ()
-    return any(entry["type"] == condition and entry["status"] == "True" for entry in found)
 
 
 @dataclass(frozen=True, eq=False)
