@@ -13,6 +13,7 @@ from kubesim.api import meta, status
 from kubesim.api.options import Options
 from kubesim.api.selectors import from_struct
 from kubesim.api.status import TEXTS
+from kubesim.conditions import condition_of, without
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.paths import is_true
 from kubesim.schema.registry import Kind
@@ -161,8 +162,7 @@ def evict(ops: Operations, kind: Kind, namespace: str, name: str, body: Obj, opt
 def _disrupted(pod: Obj, now: str) -> Obj:
     """Return a pod's status with the condition that tells of its eviction."""
     found = pod.get("status", {})
-    others = [each for each in found.get("conditions") or () if each["type"] != "DisruptionTarget"]
-    old: Obj = next((each for each in found.get("conditions") or () if each["type"] == "DisruptionTarget"), {})
+    others, old = without(found.get("conditions"), "DisruptionTarget"), condition_of(found, "DisruptionTarget")
     since = old["lastTransitionTime"] if old.get("status") == "True" else now
     fresh = {"type": "DisruptionTarget", "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
     return {**found, "conditions": [*others, fresh | EVICTED]}

@@ -86,7 +86,7 @@ def _resources(registry: Registry, kind: Kind) -> Iterable[Obj]:
     """Yield the legacy entries of a kind: itself, then its subresources."""
     entry: Obj = {
         "name": kind.plural,
-        "singularName": _singular(kind),
+        "singularName": kind.singular or kind.kind.lower(),
         "namespaced": kind.namespaced,
         "kind": kind.kind,
         "verbs": _verbs(kind),
@@ -161,7 +161,7 @@ def _discovered(kind: Kind) -> Obj:
         "resource": kind.plural,
         "responseKind": _own_kind(kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "singularResource": _singular(kind),
+        "singularResource": kind.singular or kind.kind.lower(),
         "verbs": _verbs(kind),
     }
     if kind.short_names:
@@ -184,8 +184,3 @@ def _discovered_subresource(kind: Kind, sub: Subresource) -> Obj:
     other = {"group": sub.group, "version": sub.version, "kind": sub.kind}
     response = other if sub.version else _own_kind(kind) | {"kind": sub.kind or kind.kind}
     return {"subresource": sub.name, "responseKind": response, "verbs": sorted(sub.verbs)}
-
-
-def _singular(kind: Kind) -> str:
-    """Return the singular name that kubectl accepts."""
-    return kind.singular or kind.kind.lower()

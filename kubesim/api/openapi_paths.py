@@ -64,6 +64,7 @@ class _Maker:
     def __init__(self, kind: Kind, schema: str) -> None:
         self.kind = kind
         self.schema = schema
+        self.identity = _identity(kind.group, kind.version, kind.kind)
         words = kind.group.removesuffix(".k8s.io").split(".") if kind.group else ["core"]
         group = words[0] + "".join(word.capitalize() for word in words[1:])
         self.tag = f"{group}_{kind.version}"
@@ -77,7 +78,7 @@ class _Maker:
         item: Obj = {"parameters": self._shared(named=named)}
         for verb in verbs:
             if verb in self.kind.verbs:
-                item[OPERATIONS[verb]["method"]] = self._operation(verb, self.schema, self._identity())
+                item[OPERATIONS[verb]["method"]] = self._operation(verb, self.schema, self.identity)
         return item
 
     def under(self, sub: Subresource, schema: str, identity: tuple[str, str, str]) -> Obj:
@@ -103,7 +104,7 @@ class _Maker:
             "operationId": f"list{self.title}{self.kind.kind}ForAllNamespaces",
             "responses": _responses(("200",), f"{self.schema}List", self.streams),
             "x-kubernetes-action": "list",
-            "x-kubernetes-group-version-kind": self._identity(),
+            "x-kubernetes-group-version-kind": self.identity,
         }
         return {"get": operation, "parameters": [parameter(each) for each in sorted((*LIST, "pretty"))]}
 
@@ -130,9 +131,6 @@ class _Maker:
         if parameters:
             operation["parameters"] = [parameter(each) for each in parameters]
         return operation | _body(verb, schema, custom=custom)
-
-    def _identity(self) -> Obj:
-        return _identity(self.kind.group, self.kind.version, self.kind.kind)
 
     def _shared(self, *, named: bool) -> list[Obj]:
         """Return the parameters that stand in the path, and one of the query."""

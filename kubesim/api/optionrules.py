@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from kubesim.admission.validation.rules import Place, check, errors_of
+from kubesim.api.negotiate import parse_bool
 from kubesim.api.status import FieldError, invalid, invalid_value, unsupported
 from kubesim.errors import Obj
 from kubesim.schema.registry import Kind
@@ -26,9 +27,12 @@ def check_delete(wanted: Obj) -> None:
     _check("DeleteOptions", wanted, "DeleteOptions")
 
 
-def check_read(query: Mapping[str, str], initial_events: bool | None, *, watch: bool) -> None:
-    """Raise 422 for combinations of resourceVersionMatch and sendInitialEvents that mean nothing."""
-    _check("ListOptions", {**query, "sendInitialEvents": initial_events}, "WatchOptions" if watch else "ListOptions")
+def check_read(query: Mapping[str, str], *, watch: bool) -> bool | None:
+    """Return sendInitialEvents; raise 422 for combinations with resourceVersionMatch that mean nothing."""
+    given = query.get("sendInitialEvents")
+    initial = None if given is None else parse_bool(given)
+    _check("ListOptions", {**query, "sendInitialEvents": initial}, "WatchOptions" if watch else "ListOptions")
+    return initial
 
 
 def check_log(pod: str, query: Obj) -> None:

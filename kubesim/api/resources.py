@@ -180,9 +180,7 @@ class Resources:
     async def _list(self, call: Call) -> web.StreamResponse:
         """Answer GET of a collection."""
         encoder = self._encoder(call)
-        initial = call.request.query.get("sendInitialEvents")
-        initial_events = None if initial is None else parse_bool(initial)
-        optionrules.check_read(call.request.query, initial_events, watch=False)
+        optionrules.check_read(call.request.query, watch=False)
         operations = self._backend.operations
         found, meta = await answered(
             operations.ask, lambda: listed(operations, call.kind, call.namespace, call.request.query)
@@ -278,8 +276,7 @@ class Resources:
         """Raise 400 or 422 for a query that could choose nothing, in a list or for a deletion."""
         for name in ("limit", "timeoutSeconds"):
             parse_int(name, call.query(name))
-        initial = call.request.query.get("sendInitialEvents")
-        optionrules.check_read(call.request.query, None if initial is None else parse_bool(initial), watch=False)
+        optionrules.check_read(call.request.query, watch=False)
         check_list_version(call.query("resourceVersion"))
 
     async def _delete_options(self, call: Call) -> Obj:

@@ -103,10 +103,8 @@ def _watch_options(
     """Read the query of a watch; raises 400 and 422 before the stream begins."""
     query = request.query
     version = query.get("resourceVersion", "")
-    initial = query.get("sendInitialEvents")
-    initial_events = None if initial is None else parse_bool(initial)
     parse_int("limit", query.get("limit", ""))
-    check_read(query, initial_events, watch=True)
+    initial_events = check_read(query, watch=True)
     check_number(version)
     fields = parse_fields(query.get("fieldSelector", ""), kind)
     headers = _once()

@@ -234,7 +234,7 @@ def counted(source: Obj, current: int, selected: list[Obj], found: list[Obj]) ->
         raise MetricError(NO_PODS)
     average = sum(used.values(), Fraction(0)) / len(used)
     form: Format = "binary" if name == "memory" else "decimal"
-    current_value: Obj = {"averageValue": _written(average, form)}
+    current_value: Obj = {"averageValue": write(Fraction(int(average * 1000), 1000), form)}
     if target.get("averageValue") is not None:
         ratio, shown = float(average / parse(target["averageValue"])), f"{name} resource"
     else:
@@ -246,11 +246,6 @@ def counted(source: Obj, current: int, selected: list[Obj], found: list[Obj]) ->
         current_value = {"averageUtilization": percent, **current_value}
     wanted = current if abs(ratio - 1) <= TOLERANCE else math.ceil(round(ratio * len(used), 9))
     return Proposal(wanted, shown, {"type": "Resource", "resource": {"name": name, "current": current_value}})
-
-
-def _written(average: Fraction, form: Format) -> str:
-    """Return a use per pod to the thousandth."""
-    return write(Fraction(int(average * 1000), 1000), form)
 
 
 def _used(pod: Obj, resource: str) -> Fraction:

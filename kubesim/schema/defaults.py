@@ -169,19 +169,16 @@ def node_ranges(obj: Obj) -> None:
 
 def own_labels(obj: Obj) -> None:
     """A job without labels takes those of its pod template."""
-    labels = ((obj["spec"].get("template") or {}).get("metadata") or {}).get("labels")
-    if labels and not obj.get("metadata", {}).get("labels"):
+    labels = dig(obj, "spec.template.metadata.labels")
+    if labels and not dig(obj, "metadata.labels"):
         obj.setdefault("metadata", {})["labels"] = dict(labels)
 
 
 def labels_of_template(obj: Obj) -> None:
     """The labels and the selector of a replication controller default to the labels of the template."""
-    spec = obj.get("spec") or {}
-    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
-    if labels:
-        spec["selector"] = spec.get("selector") or dict(labels)
-        obj.setdefault("metadata", {})
-        obj["metadata"]["labels"] = obj["metadata"].get("labels") or dict(labels)
+    own_labels(obj)
+    if labels := dig(obj, "spec.template.metadata.labels"):
+        obj["spec"]["selector"] = obj["spec"].get("selector") or dict(labels)
 
 
 def claim_templates(obj: Obj) -> None:
