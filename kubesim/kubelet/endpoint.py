@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from importlib import import_module
-from types import MappingProxyType
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -13,8 +12,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import configuration
 from kubesim.kubelet.footprint import Process
-from kubesim.kubelet.host import Watch
-from kubesim.kubelet.usage import Ledger
+from kubesim.kubelet.host import Node
 from kubesim.network.fabric import HttpServer, Request, Response
 
 PORT, HEALTH_PORT = 10250, 10248
@@ -30,35 +28,19 @@ def port_of(node: Obj) -> int:
 
 Logs = Callable[[str, str, str, int | None, bool], bytes]
 """(namespace, pod, container, lines from the end, the start before) -> the log; raises ``ApiError``."""
+Running = Callable[[], Iterable[Process]]
 
 
 class KubeletEndpoint(HttpServer):
     """The server of one node's kubelet."""
 
     def __init__(
-        self,
-        pods: Callable[[], Iterable[Obj]],
-        logs: Logs,
-        clock: Clock,
-        processes: Callable[[], Iterable[Process]] = tuple,
-        capacity: Mapping[str, str] = MappingProxyType({}),
-        node: str = "",
-        ledger: Ledger | None = None,
-        watch: Watch | None = None,
+        self, node: Node, pods: Callable[[], Iterable[Obj]], logs: Logs, clock: Clock, running: Running
     ) -> None:
-        """``capacity`` is the node's, as quantities; ``node`` its name; ``ledger`` what it has been used for.
-
-        ``watch`` knows its disk.
-        """
-        self.watch = watch
-        self.node = node
-        self.ledger = ledger or Ledger(processes, capacity, lambda: self.started)
+        self.watch, self.node, self.ledger, self.capacity = node.watch, node.name, node.ledger, node.capacity
         self.started = clock.now().timestamp()
-        self.capacity = capacity
-        self._clock = clock
-        self.processes = processes
-        self._pods = pods
-        self._logs = logs
+        self.processes = running
+        self._clock, self._pods, self._logs = clock, pods, logs
 
     async def respond(self, request: Request) -> Response:
         """Answer a request."""
@@ -74,13 +56,8 @@ class KubeletEndpoint(HttpServer):
             case ["metrics"] | ["metrics", "resource"] | ["stats", "summary"] as parts:
                 return self._measured(parts)
             case ["configz"]:
-                return Response(
-                    200,
-                    orjson.dumps(
-                        {"kubeletconfig": {**configuration.DEFAULTS, **(self.watch.config if self.watch else {})}}
-                    ),
-                    JSON,
-                )
+                config = {**configuration.DEFAULTS, **self.watch.config}
+                return Response(200, orjson.dumps({"kubeletconfig": config}), JSON)
             case ["containerLogs", namespace, pod, container]:
                 return self._log(request, namespace, pod, container)
         return Response(404, b"404 page not found\n")

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from kubesim import data
 from kubesim.api.quantity import parse
 from kubesim.errors import Obj
-from kubesim.gpu.xids import KernelLog
 from kubesim.kubelet.failures import cut
 from kubesim.kubelet.programs import OOM_CODE, OOM_REASON, Exit, Program
 from kubesim.kubelet.status import qos_class
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
 LEAST_SCORE, MOST_SCORE, GUARANTEED_SCORE, BEST_EFFORT_SCORE = 3, 999, -997, 1000
 """The kubelet's bounds of oom_score_adj for burstable pods, and its values for the others."""
 KIB, NAME_LENGTH = 1024, 15
-WARNING, INFO, ERROR = 4, 6, 3
-"""Levels of the kernel's log."""
 PODS, EVERYWHERE = "/kubepods.slice", "/"
 """The control group of all pods, and that of the whole node."""
 
@@ -62,10 +62,27 @@ def report(sandbox: Sandbox, container: Container, at: datetime) -> None:
     """Let the node's kernel log say that a container was killed for memory."""
     record, node, instance = sandbox.worker.record, sandbox.host.node, container.instance
     assert instance is not None
-    size = int(parse(node.capacity.get("memory", "4Gi")))
+    spec, memory = record.spec(container), int(parse(node.capacity.get("memory", "4Gi")))
+    group, (name, pid) = control_group(record.pod, instance.id), process(sandbox, container)
     full = (sandbox.overwhelmed or {}).pop(container.name, None)
-    who = process(sandbox, container)
-    tell(node.gpus.board.log, at, record.pod, record.spec(container), instance.id, who, size, full)
+    where, held = full or (group, limit_of(spec))
+    adjusted, size, texts = score(record.pod, spec, memory), held // KIB, _texts()
+    victim = texts["victim"].format(
+        pid=pid, name=name, adjusted=adjusted, total=size + 8192, anon=size - size // 64, file=size // 128,
+        tables=size // 256 + 64,
+    )  # fmt: skip
+    values = {
+        "name": name, "adjusted": adjusted, "group": group, "where": where, "cpuset": group.rpartition("/")[2],
+        "task": f"task_memcg={group},task={name},pid={pid},uid=0", "victim": victim, "pages": memory // 4096,
+        "most": size if where == group else memory // KIB,
+    }  # fmt: skip
+    for level, text in texts["node" if where == EVERYWHERE else "group"]:
+        node.gpus.board.log.write(at, text.format(**values), level)
+
+
+@cache
+def _texts() -> dict[str, Any]:
+    return dict(data.read(Path(__file__).with_name("oom.yaml")))
 
 
 def overwhelm(sandbox: Sandbox, container: Container, scope: str, held: int) -> None:
@@ -84,49 +101,7 @@ def process(sandbox: Sandbox, container: Container) -> tuple[str, int]:
     return (argv[0] if argv else "").rpartition("/")[2][:NAME_LENGTH], number
 
 
-def tell(
-    log: KernelLog,
-    at: datetime,
-    pod: Obj,
-    container: Obj,
-    instance: str,
-    process: tuple[str, int],
-    node_memory: int,
-    full: tuple[str, int] | None = None,
-) -> None:
-    """Write what the kernel writes of a full control group; ``instance`` is the container's id.
-
-    ``process``: its name and number; ``full``: the group that is full where it is not its own, and the bytes it held.
-    """
-    group = _group(pod, instance)
-    where, held = full or (group, limit_of(container))
-    adjusted, size = score(pod, container, node_memory), held // KIB
-    name, pid = process
-    victim = f"Killed process {pid} ({name}) total-vm:{size + 8192}kB, anon-rss:{size - size // 64}kB, "
-    victim += f"file-rss:{size // 128}kB, shmem-rss:0kB, UID:0 pgtables:{size // 256 + 64}kB oom_score_adj:{adjusted}"
-    task = f"task_memcg={group},task={name},pid={pid},uid=0"
-    ending = "Out of memory" if where == EVERYWHERE else "Memory cgroup out of memory"
-    cpuset = group.rpartition("/")[2]
-    if where == EVERYWHERE:
-        mask = "gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP)"
-        cause = ["Mem-Info:", f"{node_memory // 4096} pages RAM", "0 pages HighMem/MovableOnly"]
-        chosen = f"constraint=CONSTRAINT_NONE,nodemask=(null),cpuset={cpuset},mems_allowed=0,global_oom,{task}"
-    else:
-        mask, most = "gfp_mask=0xcc0(GFP_KERNEL)", size if where == group else node_memory // KIB
-        cause = [f"memory: usage {most}kB, limit {most}kB, failcnt 28", "swap: usage 0kB, limit 0kB, failcnt 0"]
-        cause.append(f"Memory cgroup stats for {where}:")
-        chosen = (
-            f"constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset={cpuset},mems_allowed=0,oom_memcg={where},{task}"
-        )
-    log.write(at, f"{name} invoked oom-killer: {mask}, order=0, oom_score_adj={adjusted}", WARNING)
-    for text in (*cause, f"oom-kill:{chosen}"):
-        log.write(at, text, INFO)
-    log.write(at, f"{ending}: {victim}", ERROR)
-    log.write(at, f"Tasks in {group} are going to be killed due to memory.oom.group set", INFO)
-    log.write(at, f"{ending}: {victim}", ERROR)
-
-
-def _group(pod: Obj, instance: str) -> str:
+def control_group(pod: Obj, instance: str) -> str:
     """Return the control group of a container, as systemd names it."""
     kind = qos_class(pod["spec"]).lower()
     inner = "" if kind == "guaranteed" else f"-{kind}"

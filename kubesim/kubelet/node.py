@@ -150,9 +150,7 @@ class Kubelets:
         node.enter = lambda *names: entering(self._workers, *names)
         node.logs = pod_logs(here, self._clock.now)
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
-        node.endpoint = KubeletEndpoint(
-            pods, read, self._clock, running, node.capacity, node.name, node.ledger, node.watch
-        )
+        node.endpoint = KubeletEndpoint(node, pods, read, self._clock, running)
         if not node.agents.silent:
             self._answer(node)
 

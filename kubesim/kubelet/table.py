@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kubesim.errors import Obj
 from kubesim.kubelet import computed, inside, logs
 from kubesim.kubelet.host import Node as HostNode
+from kubesim.kubelet.memory import control_group
 from kubesim.kubelet.pod import PodWorker
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.rooted import PODS
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 
 SHIM_WORDS = "/usr/bin/containerd-shim-runc-v2 -namespace k8s.io -id {id} -address /run/containerd/containerd.sock"
-CGROUP = "0::/kubepods.slice/{above}kubepods{quality}-pod{uid}.slice/cri-containerd-{id}.scope\n"
 
 
 def table(node: HostNode, workers: Iterable[PodWorker]) -> list[HostProcess]:
@@ -96,12 +96,7 @@ def _seen(each: Process, pid: int, parent: int, cgroup: str) -> HostProcess:
 
 
 def _cgroup(pod: Obj, ident: str) -> str:
-    """Return the control group of a container, as systemd's driver names it."""
-    found = (pod.get("status") or {}).get("qosClass", "Guaranteed")
-    quality = "" if found == "Guaranteed" else f"-{found.lower()}"
-    above = f"kubepods{quality}.slice/" if quality else ""
-    uid = pod["metadata"]["uid"].replace("-", "_")
-    return CGROUP.format(above=above, quality=quality, uid=uid, id=ident)
+    return f"0::{control_group(pod, ident)}\n"
 
 
 async def entering(
