@@ -1,4 +1,4 @@
-"""What each kind's strategy sets when an object is created or changed, beyond its defaults."""
+"""Strategies of kinds: the fields that they set when an object is created or changed, beyond its defaults."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEMPLATES = {
     "cronjobs.batch": ("spec", "jobTemplate", "spec", "template"),
     "podtemplates": ("template",),
 }
-"""Where the templates of a kind's pods lie."""
+"""Paths of the templates of a kind's pods."""
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 QOS_RESOURCES = ("cpu", "memory")
@@ -164,7 +164,7 @@ def endpoint_slice(ops: Operations, new: Obj) -> None:
 
 
 def storage_driver(ops: Operations, new: Obj) -> None:
-    """What a gate leaves out that is off."""
+    """Leave out what belongs to a gate that is off."""
     new["spec"].pop("nodeAllocatableUpdatePeriodSeconds", None)
 
 

@@ -79,7 +79,7 @@ COUNTED = ("configmaps", "persistentvolumeclaims", "replicationcontrollers", "se
 
 @dataclass
 class Tally:
-    """What one quota counts: ``spec`` is the quota's, ``version`` the state of the store that it is true of."""
+    """The count of one quota: ``spec`` is the quota's, ``version`` the state of the store that it is true of."""
 
     spec: Obj
     version: int = 0

@@ -37,7 +37,7 @@ KEY_USAGES = (
     *("key_cert_sign", "crl_sign", "encipher_only", "decipher_only"),
 )
 SHORT = {"signing": "digital signature", "cert sign": "key cert sign"}
-"""What requests call some of them."""
+"""Other names of some of them in requests."""
 
 
 Sign = Callable[[x509.CertificateBuilder], x509.Certificate]

@@ -1,4 +1,4 @@
-"""What a node may write: the admission plugin NodeRestriction."""
+"""The admission plugin NodeRestriction: the writes that a node may make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a node may do with its own certificate: the Node authorizer.
+"""The Node authorizer: the rights of a node with its own certificate.
 
 A user ``system:node:NAME`` of ``system:nodes`` has the rules of the cluster role system:node, narrowed for the kinds
 below to what belongs to pods that are bound to that node. ``noderestriction.py`` looks at what it writes.
@@ -32,7 +32,7 @@ REFERENCES = {
 }  # fmt: skip
 """Resource -> where a pod names an object of it: the field around the name, and the field of the name."""
 PLACED = ("pods", "resourceslices", "volumeattachments")
-"""What says itself on which node it is."""
+"""Kinds that say themselves on which node they are."""
 
 
 def node_of(user: User) -> str:

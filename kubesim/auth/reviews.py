@@ -23,7 +23,7 @@ UNMINDED: dict[str, tuple[str, ...]] = {
     "SubjectAccessReview": (),
     "LocalSubjectAccessReview": ("namespace",),
 }
-"""What the metadata of a review may have: nothing, or little."""
+"""Fields that the metadata of a review may have: none, or few."""
 MIN_SECONDS, MAX_SECONDS, DEFAULT_SECONDS = 600, 1 << 32, 3600
 
 

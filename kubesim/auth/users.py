@@ -14,7 +14,7 @@ UNAUTHENTICATED = "system:unauthenticated"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who makes a request."""
+    """The maker of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ def service_account_user(namespace: str, name: str, uid: str, extra: dict[str, l
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is asked: a verb on a resource, or on a plain path (then ``resource`` is empty)."""
+    """A request to be authorized: a verb on a resource, or on a plain path (then ``resource`` is empty)."""
 
     verb: str
     group: str = ""

@@ -1,1 +1,1 @@
-"""What Prometheus would have scraped of a cluster, and its HTTP API."""
+"""Metrics of a cluster as Prometheus would have scraped them, and its HTTP API."""

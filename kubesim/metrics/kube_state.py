@@ -57,7 +57,7 @@ class Row:
     resources: str = ""
     known: Mapping[str, Container[str]] = field(default_factory=dict)
     filled: bool = False
-    """Whether the line is left out where all its labels are empty."""
+    """True if the line is left out where all its labels are empty."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a kubelet tells of its node beside cAdvisor's series: /metrics/resource, /metrics and /stats/summary.
+"""Pages of a kubelet about its node beside cAdvisor's series: /metrics/resource, /metrics and /stats/summary.
 
 The formats are those that metrics-server and Prometheus read from a kubelet 1.34.
 """
@@ -35,7 +35,7 @@ _HELP = Path(__file__).with_suffix(".yaml")
 
 @dataclass
 class Used:
-    """What something uses: cores, the core-seconds since its start, and bytes."""
+    """Use of resources: cores, the core-seconds since its start, and bytes."""
 
     cores: float = 0.0
     core_seconds: float = 0.0

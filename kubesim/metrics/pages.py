@@ -1,4 +1,4 @@
-"""What a browser sees at Prometheus' own address: small pages without scripts, each made when it is asked for.
+"""Prometheus' own pages: small pages without scripts, each made when it is asked for.
 
 Whatever comes from a cluster or from who asks is escaped; links are relative, so that they hold behind any proxy.
 """

@@ -43,7 +43,7 @@ Exporter = Callable[[str, float, float], Iterable[Function]]
 
 @dataclass
 class Target:
-    """What is scraped: its labels, its exporter, since when, and what stood in the way (empty: nothing)."""
+    """A scraped target: its labels, its exporter, since when, and what stood in the way (empty: nothing)."""
 
     labels: dict[str, str]
     exporter: Exporter
@@ -89,7 +89,7 @@ class Target:
         return (first + number * self.interval_s for number in range(count))
 
     def up(self, at: float) -> bool:
-        """Whether the scrape of a moment went well."""
+        """Tell whether the scrape of a moment went well."""
         return self.since <= at < self.until and not self.error.at(at)
 
     def series(self, name: str, start: float, end: float) -> Iterator[Scraped]:
@@ -170,7 +170,7 @@ class Database:
 
 
 def fits(matches: Sequence[Match], labels: Labels) -> bool:
-    """Whether labels have what is wanted of them."""
+    """Tell whether labels have what is wanted of them."""
     return all(_test(match)(labels) for match in matches)
 
 

@@ -28,7 +28,7 @@ from kubesim.network.fabric import HttpServer, Request, Response
 API = "/api/v1/"
 _TEXT = {"Content-Type": CONTENT_TYPE}
 LANDING = b'<!DOCTYPE html>\n<title>Exporter</title>\n<p><a href="/metrics">Metrics</a>\n'
-"""What an exporter shows at its root."""
+"""The page of an exporter at its root."""
 
 
 class Page(HttpServer):
@@ -88,7 +88,7 @@ RETENTION_S = 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What answers at an address: an exporter, or in Prometheus' words what stands in the way."""
+    """The answer at an address: an exporter, or in Prometheus' words what stands in the way."""
 
     exporter: Exporter = lambda name, start, end: ()
     error: str = ""

@@ -27,13 +27,13 @@ FORGET_S = 24 * 3600.0
 POLICIES = "networkpolicies.networking.k8s.io"
 DISCOVERED = ("pods", "services", "endpoints", "nodes", "configmaps", "namespaces", POLICIES)
 ROLES = ("pods", "services", "endpoints", "nodes")
-"""What a Prometheus looks for its targets among."""
+"""The resources among which a Prometheus looks for its targets."""
 Reach = Callable[[Reader], PodNetwork]
 """Makes the network of a pod, which reads the cluster through what it is given."""
 
 
 class Seen:
-    """What is followed of a cluster, as its API would answer: who asks for a thousand targets costs nothing."""
+    """The followed part of a cluster, as its API would answer: who asks for a thousand targets costs nothing."""
 
     def __init__(self, informers: Mapping[str, Informer]) -> None:
         self._informers = informers
@@ -112,7 +112,7 @@ class Telemetry:
 
     @property
     def following(self) -> bool:
-        """Whether anything of the cluster is followed."""
+        """True once anything of the cluster is followed."""
         return self._starting is not None
 
     async def stop(self) -> None:

@@ -21,7 +21,7 @@ from kubesim.times import parse
 TOKEN_SECONDS = 3600
 RBAC, VERSION = "rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1"
 _NETWORK = Path(__file__).with_suffix(".yaml")
-"""What decides where a simulated packet goes. No secret, no write."""
+"""The rules by which the simulated network reads. No secret, no write."""
 AUTHORITY_ROLE = "extension-apiserver-authentication-reader"
 NODE_ROLE = "system:node"
 

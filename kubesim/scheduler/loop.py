@@ -232,12 +232,12 @@ def _wishes(pod: Obj) -> tuple[object, ...]:
 
 
 def _claims(pod: Obj) -> tuple[object, ...]:
-    """What of a placed pod decides what it takes from others."""
+    """Return what of a placed pod decides what it takes from others."""
     return pod["spec"], pod["metadata"].get("labels")
 
 
 def _placement(node: Obj) -> tuple[object, ...]:
-    """What of a node decides who fits: heartbeats do not."""
+    """Return what of a node decides who fits: heartbeats do not."""
     spec, status = node.get("spec", {}), node.get("status", {})
     labels = node["metadata"].get("labels")
     return labels, spec.get("taints"), spec.get("unschedulable"), status.get("allocatable"), status.get("images")

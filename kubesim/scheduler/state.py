@@ -1,4 +1,4 @@
-"""What the scheduler knows of the cluster, and what its filters answer."""
+"""The scheduler's view of the cluster, and the answers of its filters."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NODE_NAME = "metadata.name"
 
 
 def tolerates(tolerations: Iterable[Obj], taint: Obj) -> bool:
-    """Whether one of a pod's tolerations covers a taint."""
+    """Tell whether one of a pod's tolerations covers a taint."""
     return any(_covers(toleration, taint) for toleration in tolerations)
 
 
@@ -41,7 +41,7 @@ def untolerated(spec: Obj, node: NodeState, effects: tuple[str, ...] = BLOCKING)
 
 
 def selects_node(spec: Obj, node: NodeState) -> bool:
-    """Whether nodeSelector and the required node affinity accept a node."""
+    """Tell whether nodeSelector and the required node affinity accept a node."""
     wanted = spec.get("nodeSelector") or {}
     if any(node.labels.get(key) != value for key, value in wanted.items()):
         return False
@@ -67,7 +67,7 @@ def named_nodes(spec: Obj) -> set[str] | None:
 
 
 def matches_term(term: Obj, node: NodeState) -> bool:
-    """Whether a node selector term accepts a node; an empty term accepts none."""
+    """Tell whether a node selector term accepts a node; an empty term accepts none."""
     expressions, fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
     if not expressions and not fields:
         return False

@@ -211,4 +211,4 @@ SCORES: tuple[tuple[Score, int], ...] = (
     (affinity.score, 2),
     (images, 1),
 )
-"""What counts, and how much."""
+"""The scores, and their weights."""

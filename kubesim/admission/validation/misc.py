@@ -181,7 +181,7 @@ def container_resource(name: str, where: str, place: Place) -> Iterator[FieldErr
 
 @check
 def audit_annotations(entries: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """What a policy writes into the audit log: each key once, good together with the policy's name."""
+    """Entries of a policy for the audit log: each key once, good together with the policy's name."""
     policy = place.value["metadata"].get("name", "")
     keys: set[str] = set()
     for at, entry in enumerate(entries):
@@ -221,7 +221,7 @@ DATA_KEYS = {
     SSH: ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
-"""What the secrets of a type have; those whose keys begin with a dot are JSON."""
+"""The keys of the secrets of a type; those whose keys begin with a dot are JSON."""
 
 
 @check
@@ -265,7 +265,7 @@ def review_versions(versions: list[str], where: str, place: Place) -> Iterator[F
 
 @check
 def webhook_url(text: str, where: str, place: Place) -> Iterator[FieldError]:
-    """Where a webhook is: nothing but a host and a path."""
+    """The address of a webhook: nothing but a host and a path."""
     try:
         url = urlsplit(text)
     except ValueError as error:

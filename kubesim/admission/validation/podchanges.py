@@ -1,4 +1,4 @@
-"""What may change in a pod: by an update, and in place (ephemeral containers, resources that are resized)."""
+"""Changes of pods: by an update, and in place (ephemeral containers, resources that are resized)."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _munged(before: Obj, after: Obj) -> Obj:
 
 
 def _placing_errors(before: Obj, after: Obj) -> Iterator[FieldError]:
-    """Where a pod that waits for gates may run becomes narrower."""
+    """The choice of nodes of a pod that waits for gates becomes narrower."""
     had, has = before.get("nodeSelector") or {}, after.get("nodeSelector")
     if not had.items() <= (has or {}).items():
         yield invalid_value("spec.nodeSelector", has, ONLY_MORE)

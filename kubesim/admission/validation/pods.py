@@ -133,7 +133,7 @@ REFERENCES = (
     *("spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName", "status.phase"),
     *("status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs"),
 )
-"""What of a pod may be told to its containers at all."""
+"""Fields of a pod that may be told to its containers at all."""
 OLD_REFERENCES = {"spec.host": "spec.nodeName"}
 MEASURED = tuple(
     f"{part}.{name}" for part in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
@@ -229,7 +229,7 @@ def without(
 
 @check
 def field_reference(value: Obj, where: str, place: Place, choices: Sequence[str]) -> Iterator[FieldError]:
-    """What of a pod is told to its containers: a field, or one label or annotation."""
+    """The part of a pod that is told to its containers: a field, or one label or annotation."""
     version, field = value.get("apiVersion", ""), value.get("fieldPath", "")
     if not version or not field:
         yield required(f"{where}.{'fieldPath' if version else 'apiVersion'}")
@@ -270,7 +270,7 @@ def divisor(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
 
 @check
 def variable_source(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Where a variable's value comes from: one place, and no value beside it."""
+    """The source of a variable's value: one place, and no value beside it."""
     count = sum(name in value for name in SOURCES)
     if not count:
         yield invalid_value(where, "", NO_SOURCE)
@@ -282,7 +282,7 @@ def variable_source(value: Obj, where: str, place: Place) -> Iterator[FieldError
 
 @check
 def variables_source(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """Where variables come from; upstream speaks of the list."""
+    """The source of several variables; upstream speaks of the list."""
     count = ("configMapRef" in value) + ("secretRef" in value)
     if count != 1:
         why = SEVERAL_SOURCES if count else "must specify one of: `configMapRef` or `secretRef`"
@@ -308,7 +308,7 @@ def unmasked(value: str, where: str, place: Place) -> Iterator[FieldError]:
 
 @check
 def resize_policy(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """What happens to a container whose resources change; upstream speaks of the list."""
+    """Policies for a container whose resources change; upstream speaks of the list."""
     never = spec_of(place).value.get("restartPolicy") == "Never"
     seen: set[Any] = set()
     for at, entry in enumerate(values):
@@ -331,7 +331,7 @@ MAX_REPEATS_TOLD = 1_000
 
 @check
 def topologies(terms: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """Where volumes may be made: upstream takes a term without expressions for one that it knows already."""
+    """Topologies in which volumes may be made: upstream takes a term without expressions for a known one."""
     known = Counter({frozenset(): len(terms)})  # type: Counter[frozenset[tuple[str, frozenset[str]]]]
     told = 0
     for at, term in enumerate(terms):

@@ -1,4 +1,4 @@
-"""What containers and pods ask for (names of resources, amounts, claims of devices), and what bounds it: quotas."""
+"""Resources that pods ask for (names, amounts, claims of devices), and their bounds: quotas, limits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Naming = Callable[[str, str], Iterator[FieldError]]
 
 @check
 def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a container asks for and at most gets."""
+    """The requests and limits of a container."""
     if value:
         yield from _requirements(value, where, container_name_errors)
         if "claims" in value:
@@ -47,13 +47,13 @@ def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
 
 @check
 def pod_overhead(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a pod costs beside what it asks for."""
+    """The overhead of a pod, beside what it asks for."""
     return _requirements({"limits": value}, where, container_name_errors)
 
 
 @check
 def pod_resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a pod asks for as a whole, which is no less than what its containers ask for."""
+    """The requests of a pod as a whole, which are no less than those of its containers."""
     if (place.value.get("os") or {}).get("name") == "windows":
         yield forbidden_field(where, "may not be set for a windows pod")
         return
@@ -195,7 +195,7 @@ def _claims(claims: list[Obj], where: str, pod: Obj) -> Iterator[FieldError]:
 
 @check
 def overhead(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a runtime needs for itself; upstream takes it for a container's limits."""
+    """The overhead of a runtime; upstream takes it for a container's limits."""
     yield from resources({"limits": quantities}, "overhead", place)
 
 
@@ -210,7 +210,7 @@ LIMIT_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 
 @check
 def hard(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a quota allows, by names that mean something."""
+    """The amounts of a quota, by names that mean something."""
     for name, value in sorted(quantities.items()):
         yield from _hard_errors(name, value, f"{where}[{name}]")
 

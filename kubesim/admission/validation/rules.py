@@ -1,4 +1,4 @@
-"""What the tables in ``rules/`` say is wrong with an object, by kind and in the order in which it is said.
+"""The tables in ``rules/``: everything that is wrong with an object, by kind and in the order in which it is said.
 
 A rule is a field and what is asked of it, wherever the object that holds it is there; every word after a field is a
 function with that name in checks.py or beside it::

@@ -130,14 +130,14 @@ def template_with_claims(template: Obj, where: str, place: Place) -> Iterator[Fi
 
 @check
 def strategy(value: Obj, where: str, place: Place, choices: list[str], form: str) -> Iterator[FieldError]:
-    """How the pods of a deployment or a daemon set are replaced."""
+    """The way in which pods of a deployment or daemon set are replaced."""
     if value.get("type") not in choices:
         yield unsupported(where, internal(form, value), tuple(choices))
 
 
 @check
 def stateful_strategy(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """How the pods of a stateful set are replaced."""
+    """The way in which pods of a stateful set are replaced."""
     form = internal("StatefulSetUpdateStrategy", value)
     if value.get("type") == "OnDelete" and value.get("rollingUpdate") is not None:
         why = "only allowed for updateStrategy 'RollingUpdate'"
@@ -335,13 +335,13 @@ def exit_codes(values: list[int] | None, where: str, place: Place) -> Iterator[F
 
 @check
 def indexed_success(policy: Obj, where: str, place: Place, text: str) -> Iterator[FieldError]:
-    """What makes a job succeed, said of one without indexes."""
+    """A policy of success in a job without indexes."""
     yield invalid_value(where, internal("SuccessPolicy", place.value["successPolicy"]), text)
 
 
 @check
 def success(rule: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """How many and which indexes of a job are enough."""
+    """A rule that says how many and which indexes of a job are enough."""
     completions = (place.above.value.get("completions") if place.above else 0) or 0
     count, text = rule.get("succeededCount"), rule.get("succeededIndexes")
     total, why = counted(text or "", completions)

@@ -311,7 +311,7 @@ _CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
     "quantile_over_time": ("sm", _quantiles),
     "histogram_quantile": ("sv", functions.histogram_quantile),
 }
-"""What each function is given (vector, matrix, scalar, text; V, M: with the expression itself), and the function."""
+"""The arguments of each function (vector, matrix, scalar, text; V, M: with the expression), and the function."""
 _NODES: dict[type, Callable[[_Evaluation, Any, float, int], Value]] = {
     ast.NumberLiteral: lambda run, node, at, depth: float(node.val),
     ast.StringLiteral: lambda run, node, at, depth: str(node.val),
