@@ -341,17 +341,10 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "roles": _roles,
 }
 """Forms of one value."""
+_BLOCKS = (labels, notes, _controller, _containers, _resources, _volumes, _sources, _tolerations, _spread)
 BLOCKS: dict[str, Block] = {
-    "labels": labels,
-    "notes": notes,
+    **{block.__name__.removeprefix("_"): block for block in _BLOCKS},
     "some_notes": lambda title, found, obj: notes(title, found) if found else "",
-    "controller": _controller,
-    "containers": _containers,
-    "resources": _resources,
-    "volumes": _volumes,
-    "sources": _sources,
-    "tolerations": _tolerations,
-    "spread": _spread,
     "page": lambda title, found, obj: f"{title}:\n" + page(title.strip(), found or {}, "  "),
 }
 """Forms that may have several lines, or none."""
