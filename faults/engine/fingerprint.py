@@ -41,6 +41,8 @@ _VOLATILE_META = {
     "uid",
 }
 _VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision"}
+_EMPTY = (dict, list, str, type(None))
+"""Types of which a false value counts as none; 0 and false are values."""
 _LEAVING = "leaving "
 """Before the digest of an object that is being deleted: it may change and go without anybody's doing."""
 
@@ -139,8 +141,8 @@ def _essence(obj: Obj) -> Obj:
 def _without_empty(value: Any) -> Any:
     """Drop nulls and empty maps and lists: whether they are written out is the API server's taste."""
     if isinstance(value, dict):
-        pairs = ((key, _without_empty(inner)) for key, inner in value.items())
-        return {key: inner for key, inner in pairs if inner is not None and inner not in ({}, [], "")}
+        pairs = ((key, _without_empty(inner) if inner else inner) for key, inner in value.items())
+        return {key: inner for key, inner in pairs if inner or not isinstance(inner, _EMPTY)}
     if isinstance(value, list):
         return [_without_empty(inner) for inner in value]
     return value

@@ -101,10 +101,20 @@ class NodeState:
         self.labels: dict[str, str] = obj["metadata"].get("labels") or {}
         self.taints: list[Obj] = obj.get("spec", {}).get("taints") or []
         self.unschedulable = bool(obj.get("spec", {}).get("unschedulable"))
-        allocatable = obj.get("status", {}).get("allocatable") or {}
-        self.allocatable = {name: units(name, value) for name, value in allocatable.items()}
-        images = obj.get("status", {}).get("images") or ()
-        self.images = {name: image.get("sizeBytes", 0) for image in images for name in image.get("names") or ()}
+        for counted in ("allocatable", "images"):
+            self.__dict__.pop(counted, None)
+
+    @cached_property
+    def allocatable(self) -> dict[str, int]:
+        """What its pods may have, counted when first asked for: whoever looks at labels alone needs none of it."""
+        allocatable = self.obj.get("status", {}).get("allocatable") or {}
+        return {name: units(name, value) for name, value in allocatable.items()}
+
+    @cached_property
+    def images(self) -> dict[str, int]:
+        """The sizes of the images that it has, by their names."""
+        images = self.obj.get("status", {}).get("images") or ()
+        return {name: image.get("sizeBytes", 0) for image in images for name in image.get("names") or ()}
 
     def add(self, pod: PodInfo) -> None:
         """Count a pod in."""
