@@ -320,24 +320,24 @@ class _Parser(Lexer):
         return plain if plain in ("]]", "!", "=~", "==", "=", "!=") else word
 
 
-def parse(text: str, dialect: str, aliases: Mapping[str, str] | None = None, *, line: int = 1) -> Node:
-    """Return the commands of a script; raises ScriptError."""
-    if aliases or len(text) > 4096:
-        return _parse(text, dialect, aliases, line)
-    return _cached(text, dialect, line)
+def parse(text: str, dialect: str, aliases: Mapping[str, str] | None = None, *, more: bool = False) -> Node:
+    """Return the commands of a script; raises ScriptError: also for an open here-document that gets ``more``."""
+    if aliases or more or len(text) > 4096:
+        return _parse(text, dialect, aliases, more=more)
+    return _cached(text, dialect)
 
 
 @lru_cache(maxsize=512)
-def _cached(text: str, dialect: str, line: int) -> Node:
-    return _parse(text, dialect, None, line)
+def _cached(text: str, dialect: str) -> Node:
+    return _parse(text, dialect, None)
 
 
-def _parse(text: str, dialect: str, aliases: Mapping[str, str] | None, line: int) -> Node:
+def _parse(text: str, dialect: str, aliases: Mapping[str, str] | None, *, more: bool = False) -> Node:
     if len(text) > LONGEST_SCRIPT:
         raise ScriptError("deep")
-    reader = _Parser(text.replace("\0", ""), dialect, aliases, line=line)
+    reader = _Parser(text.replace("\0", ""), dialect, aliases)
     node = reader.whole()
-    if reader.short and aliases is not None:
+    if reader.short and more:
         raise ScriptError("end", "end of file", line=reader.line, unfinished=True)
     return node
 

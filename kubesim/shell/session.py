@@ -17,6 +17,8 @@ from kubesim.shell.tools.users import name_of
 
 MOST_HISTORY = 1000
 PROMPTS = {"bash": "\\u@\\h:\\w\\$ ", "dash": "\\$ ", "ash": "\\w \\$ "}
+BEGUN = re.compile(r"(\b(?:do|then|else|in)|[{(;&|])\n")
+"""A line break that ends no command: what was typed in several lines is recalled in one."""
 RECALLED = re.compile(r"'[^']*'|\\.|!!|!\$")
 """The parts of a line that stand for the last one, and quoted text, in which nothing does."""
 
@@ -91,7 +93,7 @@ class Session:
                 return None if not text else parse("", self.shell.dialect)
             text += (line if text else await self._recalled(line)) + "\n"
             try:
-                node = parse(text, self.shell.dialect, self.shell.state.aliases)
+                node = parse(text, self.shell.dialect, self.shell.state.aliases, more=True)
             except ScriptError as error:
                 if error.unfinished and len(text) < 65_536:
                     continue
@@ -118,7 +120,7 @@ class Session:
         spaced = line.startswith(" ") and {"ignorespace", "ignoreboth"} & {*control}
         again = typed[-1:] == [line] and (self.shell.dialect != "bash" or {"ignoredups", "ignoreboth"} & {*control})
         if line.strip() and not spaced and not again:
-            typed.append(line.replace("\n", "; ") if "<<" not in line else line)
+            typed.append(BEGUN.sub(r"\1 ", line).replace("\n", "; ") if "<<" not in line else line)
             del typed[:-MOST_HISTORY]
 
     async def _recalled(self, line: str) -> str:

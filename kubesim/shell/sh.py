@@ -115,7 +115,7 @@ async def _stream(here: Shell) -> int:
 def _whole(here: Shell, text: str) -> bool:
     """Tell whether a text is whole commands."""
     try:
-        parse(text, here.dialect, here.state.aliases if "expand_aliases" in here.state.shopt else None)
+        parse(text, here.dialect, here.state.aliases if "expand_aliases" in here.state.shopt else None, more=True)
     except ScriptError:
         return False
     return True

@@ -90,6 +90,29 @@ async def test_a_line_that_is_not_finished_goes_on(session):
     await session.does("then echo yes; fi\r", "\r\nyes\r\n")
 
 
+async def test_a_here_document_is_typed_to_its_end(session):
+    await session.does("cat <<E | tr a-z A-Z\r", "\r\n> ")
+    await session.does("one\r", "\r\n> ")
+    await session.does("E\r", "\r\nONE\r\n")
+
+
+async def test_a_loop_of_several_lines_is_recalled_in_one(session):
+    await session.does("for i in 1 2; do\r", "\r\n> ")
+    await session.does("echo $i\r", "\r\n> ")
+    await session.does("done\r", "\r\n1\r\n2\r\n")
+    assert "for i in 1 2; do echo $i; done" in await session.does("\x1b[A\r", "\r\n1\r\n2\r\n")
+
+
+async def test_a_script_on_standard_input_has_here_documents():
+    keys, screen = Keys(), Screen()
+    for char in [*"cat <<E\necho two\nE\necho three\n", ""]:
+        keys.type(char)
+    made = shell_world.machine("debian")
+    process = spawn(made, ["sh"], stdio=Stdio(keys, screen, screen))
+    await process.wait()
+    assert screen.text == "echo two\nthree\n"
+
+
 async def test_a_job_is_stopped_and_brought_back(session):
     session.keys.type("sleep 100\r")
     while len(session.machine.processes) < 2:
