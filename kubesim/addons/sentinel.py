@@ -148,17 +148,10 @@ class Quarantine(Module):
         return (found.get("data") or {}).get("status") != "TRIPPED"
 
     async def _write_breaker(self, status: str) -> None:
-        obj = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": BREAKER_STATUS, "namespace": self._space},
-        }
-        try:
-            await self.client.create("configmaps", {**obj, "data": {"status": status}}, namespace=self._space)
-        except ApiError as error:
-            if error.reason != "AlreadyExists":
-                raise
-            await self.client.patch("configmaps", BREAKER_STATUS, self._space, {"data": {"status": status}})
+        meta, said = {"name": BREAKER_STATUS, "namespace": self._space}, {"data": {"status": status}}
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, **said}
+        if await ensure(self.client, "configmaps", obj) is None:
+            await self.client.patch("configmaps", BREAKER_STATUS, self._space, said)
 
     @property
     def _space(self) -> str:
@@ -205,22 +198,12 @@ class Drainer(Module):
             "Immediate": float(config.get("evictionTimeoutInSeconds", 60)) + RECHECK_S,
         }
         if passed >= limits.get(mode, float("inf")):
-            await self._delete(pod, 0)
+            with tolerating(404, 409):
+                await self.client.delete("pods", meta["name"], meta["namespace"], grace_seconds=0, uid=meta["uid"])
         elif mode == "Immediate" and not is_ending(pod):
             body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": meta["name"]}}
-            try:
+            with tolerating(404, 429):
                 await self.client.create("pods", body, namespace=meta["namespace"], subresource="eviction")
-            except ApiError as error:
-                if error.code not in (404, 429):
-                    raise
-
-    async def _delete(self, pod: Obj, grace: int) -> None:
-        meta = pod["metadata"]
-        try:
-            await self.client.delete("pods", meta["name"], meta["namespace"], grace_seconds=grace, uid=meta["uid"])
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
 
 def quarantine(post: Post) -> Operator:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.xids import KernelLog, xids
 from kubesim.kubelet.duties import Post
 from kubesim.recorder import Recorder
@@ -131,11 +131,8 @@ class Monitor:
             "lastTransitionTime": now,
         }
         patch = {"status": {"conditions": [condition]}}
-        try:
+        with tolerating(404):
             await self._api.patch("nodes", self.post.node, "", patch, patch_type="strategic", subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise
 
 
 def begin(post: Post) -> Monitor:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.informer import Informer, WorkQueue
 from kubesim.kubelet import timings
 from kubesim.kubelet.host import Node
@@ -109,32 +109,21 @@ def _unshared(node: Obj) -> dict[str, str]:
     return {name: value for name, value in (status.get("capacity") or {}).items() if name not in allocatable}
 
 
-LEASE_NAMESPACE = "kube-node-lease"
+LEASES, LEASE_NAMESPACE = "leases.coordination.k8s.io", "kube-node-lease"
 
 
 async def renew_lease(client: Client, node: Node, now: datetime) -> None:
     """Renew a node's lease, or make it where there is none."""
     lease = _lease(node, micro(now))
+    renewed = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
     try:
-        await client.patch(
-            "leases.coordination.k8s.io",
-            node.name,
-            LEASE_NAMESPACE,
-            {"spec": {"renewTime": lease["spec"]["renewTime"]}},
-        )
+        await client.patch(LEASES, node.name, LEASE_NAMESPACE, renewed)
     except ApiError as error:
         if error.code != 404:
             return
-        await _create_lease(client, lease)
-
-
-async def _create_lease(client: Client, lease: Obj) -> None:
-    try:
-        await client.create("leases.coordination.k8s.io", lease, namespace=LEASE_NAMESPACE)
-    except ApiError as error:
         # The namespace is made by whoever assembles the cluster, perhaps after us: the next beat tries again.
-        if error.code not in (403, 404, 409):
-            raise
+        with tolerating(403, 404, 409):
+            await client.create(LEASES, lease, namespace=LEASE_NAMESPACE)
 
 
 def _lease(node: Node, renewed: str) -> Obj:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.nodes import CALM, register
 from kubesim.informer import WorkQueue
 from kubesim.kubelet import timings
@@ -209,8 +209,5 @@ class Machines:
             await self._patch(node, wanted)
 
     async def _patch(self, node: Node, status: Obj) -> None:
-        try:
+        with tolerating(404):
             await self._client.patch("nodes", node.name, "", {"status": status}, subresource="status")
-        except ApiError as error:
-            if error.code != 404:
-                raise

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import Obj, tolerating
 from kubesim.kubelet import behaviours, keeping, memory, probes, timings
 from kubesim.kubelet.agenda import Agenda
 from kubesim.kubelet.environment import ConfigError
@@ -449,14 +449,11 @@ class PodWorker:
         keeping.clear(self.sandbox)
         self.stop()
         metadata = self.record.pod["metadata"]
-        try:
+        with tolerating(404, 409):
             await self._reporter.report(self.now)
             await self._client.delete(
                 "pods", metadata["name"], metadata["namespace"], grace_seconds=0, uid=metadata["uid"]
             )
-        except ApiError as error:
-            if error.code not in (404, 409):
-                raise
 
     async def _normal(self, container: Container, reason: str, message: str) -> None:
         await self._recorder.normal(self.record.pod, reason, message, path=_path(container))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -222,7 +222,11 @@ class Work:
                 for line in fresh:
                     await process.error(line.text + "\n")
                 told.clear()
-                await _either(told.wait(), process.sleep(LOOK_S))
+                waiting = asyncio.ensure_future(told.wait())
+                try:
+                    await _wait(process, LOOK_S, waiting)
+                finally:
+                    waiting.cancel()
             await process.error(last[0][0] + "\n")
             if last[0][1] == ranks.ABORTED:
                 process.die("ABRT")
@@ -233,16 +237,6 @@ class Work:
             if duty is not None:
                 duty.stop()
             gpus.stop(used, clock.now())
-
-
-async def _either(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Wait for whichever comes first."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 async def _played(process: Process, program: Program, dead: asyncio.Future[str]) -> int:
@@ -263,8 +257,8 @@ async def _played(process: Process, program: Program, dead: asyncio.Future[str])
     return failures.KILLED_CODE
 
 
-async def _wait(process: Process, seconds: float, dead: asyncio.Future[str]) -> bool:
-    """Let time pass; True where the process has died meanwhile."""
+async def _wait(process: Process, seconds: float, dead: asyncio.Future[Any]) -> bool:
+    """Let time pass, or until a future is done; True where it is."""
     sleeping = asyncio.ensure_future(process.sleep(max(seconds, 0.0)))
     either: list[asyncio.Future[Any]] = [sleeping, dead]
     try:
