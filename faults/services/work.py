@@ -21,7 +21,8 @@ from faults.services.neighbours import RunNeighbours
 Report = Callable[[str, str], None]
 Failpoint = Callable[[str], None]
 BEAT_S = 1.0
-PROGRESS_S = 0.2
+PROGRESS_S = 0.5
+"""Between two lines of progress. The observer looks at them no more often."""
 
 
 def silent(phase: str, detail: str) -> None:
