@@ -140,15 +140,15 @@ def report(findings: list[Finding]) -> str:
         "no pushd, popd, dirs, select, times, builtin, jobs -x, history -w, umask -S, ;& of case, ${!name*}, "
         "${name@U} and traps of DEBUG and RETURN; the builtins of dash and ash word most errors as bash's do, know "
         "its arithmetic, and trace (`set -x`) as it does. jq in containers runs libjq 1.8.2: the messages of `debug` "
-        "and `stderr`, a second `input`, `import` and `include` are missing. Tab completes commands, kinds and names "
-        "there, neither flags nor containers, and lists choices without pages. No stream is carried in base64. Claims of "
-        "devices (dynamic resource allocation) and their slices are kept without upstream's rules for their fields, "
-        "and nothing allocates: pods that have some stay pending, as on a cluster without a driver. The types of "
-        "CEL expressions are not checked before they are asked: an unknown field or a wrong type is the error of the "
-        "request that meets it, and policies get no expressionWarnings. What is written as a status keeps its "
-        "schema's types, but not upstream's rules for its fields (no negative counts, no way back for what has "
-        "ended). Events, flow schemas and priority levels are taken with any values of the "
-        "right types.",
+        "and `stderr`, a second `input`, `import` and `include` are missing. Tab completes commands, kinds and "
+        "names there, neither flags nor containers, and lists choices without pages. No stream is carried in "
+        "base64. Claims of devices (dynamic resource allocation) and their slices are kept without upstream's "
+        "rules for their fields, and nothing allocates: pods that have some stay pending, as on a cluster without "
+        "a driver. The types of CEL expressions are not checked before they are asked: an unknown field or a wrong "
+        "type is the error of the request that meets it, and policies get no expressionWarnings. What is written "
+        "as a status keeps its schema's types, but not upstream's rules for its fields (no negative counts, no way "
+        "back for what has ended). Events, flow schemas and priority levels are taken with any values of the right "
+        "types.",
         "",
         LEFT_OUT,
         "",
