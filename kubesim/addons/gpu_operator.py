@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import orjson
 
 from kubesim.addons.mig_manager import CONFIG, DEPLOY
-from kubesim.addons.operator import Operator
-from kubesim.clock import Timer
+from kubesim.addons.operator import Discovery, Operator
 from kubesim.controllers.base import Context, Controller, queue_key
 from kubesim.errors import Obj, tolerating
 from kubesim.kubelet.duties import Post
@@ -126,22 +125,12 @@ CHECK_S = 0.1
 FAILED = 'level=info msg="Error: error validating driver installation: {}"'
 
 
-@dataclass(frozen=True, slots=True)
-class Validator:
-    """The program of one node."""
+class Validator(Discovery):
+    """The operator's validator: it ends where the driver of its node does not work, and is started again."""
 
-    timer: Timer
+    moment_s = CHECK_S
 
-    def stop(self) -> None:
-        """Check no more."""
-        self.timer.cancel()
-
-
-def validator(post: Post) -> Validator:
-    """Check the driver."""
-
-    def check() -> None:
-        if why := post.machines.gpus(post.node).nvml_error:
-            post.die(FAILED.format(why))
-
-    return Validator(post.clock.call_later(CHECK_S, check))
+    async def tell(self) -> None:
+        """Check the driver."""
+        if why := self.post.machines.gpus(self.post.node).nvml_error:
+            self.post.die(FAILED.format(why))

@@ -63,7 +63,7 @@ class Discovery:
     Subclasses say what in ``tell``.
     """
 
-    every_s = 0.0
+    every_s, moment_s = 0.0, MOMENT_S
 
     def __init__(self, post: Post) -> None:
         self.post = post
@@ -77,7 +77,7 @@ class Discovery:
         """Write what has changed. Raises ``ApiError``."""
 
     async def _run(self) -> None:
-        await self.post.clock.sleep(MOMENT_S)
+        await self.post.clock.sleep(self.moment_s)
         done = False
         while self.every_s or not done:
             try:
