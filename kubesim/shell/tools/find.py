@@ -112,7 +112,8 @@ class _Find:
             return "depth", None
         if name == "type" and not set(value) <= set("fdlcbps,"):
             raise FindError(f"Unknown argument to -type: {value}")
-        if name in NUMBERS and not re.fullmatch(rf"[+-]?\d{{1,18}}[{''.join(UNITS) * (name == 'size')}]?", value):
+        unit = f"[{''.join(UNITS)}]?" if name == "size" else ""
+        if name in NUMBERS and not re.fullmatch(rf"[+-]?\d{{1,18}}{unit}", value):
             raise FindError(f"invalid argument `{value}' to `-{name}'")
         if name == "perm" and not re.fullmatch("[-/]?[0-7]{1,4}", value):
             raise FindError(f"invalid mode `{value}'")
