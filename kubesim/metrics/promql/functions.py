@@ -243,6 +243,10 @@ def _changes(values: list[float]) -> float:
     return float(sum(a != b and not (math.isnan(a) and math.isnan(b)) for a, b in pairs))
 
 
+def _resets(values: list[float]) -> float:
+    return float(sum(after < before for before, after in zip(values, values[1:], strict=False)))
+
+
 SUMMARIES: dict[str, Callable[[list[float]], float]] = {
     "avg_over_time": mean,
     "sum_over_time": total,
@@ -253,6 +257,7 @@ SUMMARIES: dict[str, Callable[[list[float]], float]] = {
     "present_over_time": lambda values: 1.0,
     "stddev_over_time": lambda values: math.sqrt(variance(values)),
     "changes": _changes,
+    "resets": _resets,
 }
 RATES: dict[str, Callable[[Window], float | None]] = {
     "rate": lambda window: extrapolated(window, counter=True, per_second=True),

@@ -24,7 +24,7 @@ LEFT_OUT = (
     "for Windows, iSCSI and flexible volumes, drivers of volumes and runtime classes only the types of most fields "
     "are checked, and the ranges of a ServiceCIDR may change, and go while they are used. Annotations of pods "
     "choose no profiles of AppArmor and seccomp, but may not ask for none. Prometheus has no functions of angles, "
-    "logarithms and dates, no @ modifier, no clamp, deriv, idelta, resets, stdvar, timestamp, label_join and "
+    "logarithms and dates, no @ modifier, no clamp, deriv, idelta, stdvar, timestamp, label_join and "
     "count_values, and neither formats queries nor tells of exemplars, Alertmanagers, the metadata of targets and "
     "how far its log was replayed. Nobody is warned of ports that several containers declare, or of owners that an "
     "object names twice."
