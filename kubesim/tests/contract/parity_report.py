@@ -16,7 +16,7 @@ LEFT_OUT = (
     "objects and from outside are told of as served by nobody, the policies of a behavior do not count (its windows "
     "do), and pods that several autoscalers share are not noticed. Nobody is told of a pod with two disruption "
     "budgets, and a mark of disruption is not taken back where its pod stays. Lost nodes are emptied at once, not "
-    "one after another, unless all are lost. The maxSurge of a DaemonSet counts as its maxUnavailable. Claims of a "
+    "one after another, unless all are lost. Claims of a "
     "StatefulSet stay whatever its retention policy says. The API server has no /metrics/slis. The OpenAPI "
     "documents describe neither the old paths of watches nor those of streams and proxies. CEL has no loops with "
     "two variables, no formats, versions, addresses, networks, URLs, parts of times, unsigned numbers, bytes, "
