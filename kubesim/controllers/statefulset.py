@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kubesim.controllers import pods
 from kubesim.controllers.base import Context, Keeper, is_ending
+from kubesim.controllers.claims import Claims
 from kubesim.controllers.owned import HASH_LABEL, History, Owned, template_of
 from kubesim.errors import ApiError, Obj
 
@@ -40,7 +41,7 @@ class StatefulSetController(Keeper):
         super().__init__(context)
         self.pods = Owned(self, "pods", accepts=_is_member)
         self.history = History(self, "controller.kubernetes.io/hash")
-        self.claims = self.informers["persistentvolumeclaims"]
+        self.claims = Claims(self)
 
     def listen(self) -> None:
         """Watch StatefulSets, their pods and their revisions."""
@@ -78,6 +79,8 @@ class StatefulSetController(Keeper):
                 return
         unhealthy = self._first_unavailable(plan)
         for pod in plan.condemned:
+            await self.claims.keep(plan.owner, pod, ordinal_of(pod), leaving=True)
+        for pod in plan.condemned:
             if is_ending(pod):
                 if plan.monotonic:
                     return
@@ -97,12 +100,14 @@ class StatefulSetController(Keeper):
                 await self.remove(plan.owner, self.pods.informer, pod)
             return True
         if pod is None:
-            await self._create(plan, ordinal)
+            if not self.claims.is_stale(plan.owner, ordinal):
+                await self._create(plan, ordinal)
             return True
         if pods.phase_of(pod) == "Pending":
-            await self._create_claims(plan.owner, pod["metadata"]["name"])
+            await self.claims.create(plan.owner, ordinal, pod["metadata"]["name"])
         if plan.monotonic and (is_ending(pod) or not pods.is_available(self, plan.owner, pod)):
             return True
+        await self.claims.keep(plan.owner, pod, ordinal, leaving=False)
         await self._restore_identity(plan, pod)
         return False
 
@@ -120,34 +125,15 @@ class StatefulSetController(Keeper):
         pod = pod_of(owner, revision, ordinal)
         name = pod["metadata"]["name"]
         try:
-            await self._create_claims(owner, name)
+            await self.claims.create(owner, ordinal, name)
             made = await self.pods.informer.create(pod)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 await self.tell(owner, "FailedCreate", name=name, error=error.message)
             raise
         plan.replicas[ordinal] = made
+        await self.claims.keep(owner, made, ordinal, leaving=False)
         await self.tell(owner, "SuccessfulCreate", name=name)
-
-    async def _create_claims(self, owner: Obj, pod: str) -> None:
-        """Create what is missing of a pod's claims, and say so in events. Raises what holds the pod up."""
-        for template in owner["spec"].get("volumeClaimTemplates") or ():
-            claim = claim_of(owner, template, pod)
-            name = claim["metadata"]["name"]
-            there = self.claims.get(claim["metadata"]["namespace"], name)
-            if there is not None and is_ending(there):
-                raise ApiError(409, "Conflict", f"pvc {name} is being deleted")
-            if there is not None:
-                continue
-            own = f"in StatefulSet {owner['metadata']['name']}"
-            try:
-                await self.claims.create(claim)
-            except ApiError as error:
-                if error.reason != "AlreadyExists":
-                    text = f"create Claim {name} for Pod {pod} {own} failed error: {error.message}"
-                    await self.recorder.warning(owner, "FailedCreate", text)
-                raise ApiError(error.code, error.reason, f"failed to create PVC {name}: {error.message}") from error
-            await self.recorder.normal(owner, "SuccessfulCreate", f"create Claim {name} Pod {pod} {own} success")
 
     def _revision_for(self, plan: Plan, ordinal: int) -> Obj:
         """Return the revision that a missing pod is made of: the old one below the partition of an update."""
@@ -231,16 +217,6 @@ def pod_of(owner: Obj, revision: Obj, ordinal: int) -> Obj:
     if own or others:
         spec["volumes"] = own + others
     return pod
-
-
-def claim_of(owner: Obj, template: Obj, pod: str) -> Obj:
-    """Return the claim of one template and one pod."""
-    source, space = template["metadata"], owner["metadata"]["namespace"]
-    labels = {**(source.get("labels") or {}), **(owner["spec"]["selector"].get("matchLabels") or {})}
-    metadata: Obj = {"name": f"{source['name']}-{pod}", "namespace": space}
-    metadata |= {"labels": labels} if labels else {}
-    metadata |= {"annotations": dict(source["annotations"])} if source.get("annotations") else {}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": dict(template["spec"])}
 
 
 def start_of(owner: Obj) -> int:
