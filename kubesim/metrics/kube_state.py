@@ -290,7 +290,12 @@ class KubeState:
 @cache
 def family(name: str) -> Family:
     """Return what is told of a metric, in the words of version 2.17."""
-    return Family(name, "counter" if name.endswith("_total") else "gauge", data.read(_HELP).get(name, ""))
+    return Family(name, "counter" if name.endswith("_total") else "gauge", _help().get(name, ""))
+
+
+@cache
+def _help() -> dict[str, str]:
+    return dict(data.read(_HELP))
 
 
 def _said(kind: str, obj: Obj, name: str) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -130,7 +130,12 @@ def _page(lines: Iterable[Line]) -> bytes:
 
 @cache
 def _family(name: str) -> Family:
-    return Family(name, "counter" if name.endswith("_total") else "gauge", data.read(_HELP)[name])
+    return Family(name, "counter" if name.endswith("_total") else "gauge", _help()[name])
+
+
+@cache
+def _help() -> dict[str, str]:
+    return dict(data.read(_HELP))
 
 
 def _pod_stats(found: PodUse, now: float) -> Obj:

@@ -47,6 +47,8 @@ async def test_a_tool_refuses_what_the_hosts_refuses(line, tmp_path):
         ("tr '[:nosuch:]' a", "tr: invalid character class 'nosuch'\n"),
         ("dd bs=x", "dd: invalid number: 'x'\n"),
         ("grep -m x a", "grep: invalid max count\n"),
+        ("awk 'BEGIN { print $log(-1) }'", "awk: attempt to access field nan\n"),
+        ("awk 'BEGIN { NF = 2 ^ 1024 }'", "awk: attempt to access field inf\n"),
         ("awk 'BEGIN { getline x }'", "awk: line 1: syntax error at or near getline\n"),
         ("awk 'function f(x) { return x }'", "awk: line 1: syntax error at or near function\n"),
         ("awk 'BEGIN { print strlen(1) }'", "awk: calling undefined function strlen\n"),

@@ -12,7 +12,7 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.awk.evaluate import Evaluator
 from kubesim.shell.tools.awk.grammar import AwkSyntaxError, Expr, Parser, unescape
-from kubesim.shell.tools.awk.values import AwkError, Value, given, number
+from kubesim.shell.tools.awk.values import AwkError, Value, given, number, whole
 from kubesim.shell.tools.xargs import run
 
 
@@ -131,7 +131,7 @@ class _Runner(Evaluator):
 
     def _leave(self, jump: _Jump) -> None:
         if jump.kind == "exit" and jump.value is not None:
-            self.status = int(number(jump.value)) & 255
+            self.status = whole(jump.value) & 255
 
     async def _rules(self, kind: str) -> None:
         for each, _, body in self.program.rules:

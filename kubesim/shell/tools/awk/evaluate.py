@@ -12,7 +12,7 @@ from kubesim.shell import regexes
 from kubesim.shell.printf import FormatError, Formatter
 from kubesim.shell.tools.awk.grammar import Expr
 from kubesim.shell.tools.awk.state import State
-from kubesim.shell.tools.awk.values import LONGEST, MOST_ELEMENTS, AwkError, StrNum, Value, number
+from kubesim.shell.tools.awk.values import LONGEST, MOST_ELEMENTS, AwkError, StrNum, Value, number, whole
 from kubesim.shell.tools.dates import strftime
 
 COMPARISONS: dict[str, Any] = {
@@ -48,7 +48,7 @@ class Evaluator(State):
         return value
 
     def _field(self, node: Expr) -> Value:
-        index = int(number(self.eval(node[1])))
+        index = whole(self.eval(node[1]))
         if index < 0:
             raise AwkError(f"attempt to access field {index}")
         return self.fields[index] if index < len(self.fields) else None
@@ -100,7 +100,7 @@ class Evaluator(State):
             self._keep(old, value)
             self.set(target[1], value)
         elif target[0] == "field":
-            self.set_field(int(number(self.eval(target[1]))), value)
+            self.set_field(whole(self.eval(target[1])), value)
         else:
             array, key = self.array(target[1]), self.key(target[2])
             if key not in array:
@@ -258,7 +258,7 @@ class Evaluator(State):
                 break
             amount = number(values[index])
             if match[1] == "c" and isinstance(values[index], float):
-                args[index] = chr(int(amount) & 255)
+                args[index] = chr(int(amount) & 255) if math.isfinite(amount) else ""
             elif match[1] in "dixXou":
                 args[index] = str(int(amount)) if math.isfinite(amount) else "0"
             elif match[1] in "eEfFgG":

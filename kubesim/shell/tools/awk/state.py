@@ -6,7 +6,7 @@ from typing import Any
 
 from kubesim.shell import regexes
 from kubesim.shell.machine import Process
-from kubesim.shell.tools.awk.values import MOST_FIELDS, AwkError, StrNum, Value, given, number, shown
+from kubesim.shell.tools.awk.values import MOST_FIELDS, AwkError, StrNum, Value, given, number, shown, whole
 
 DEFAULTS = {"FS": " ", "OFS": " ", "ORS": "\n", "RS": "\n", "SUBSEP": "\x1c", "CONVFMT": "%.6g", "OFMT": "%.6g"}
 
@@ -43,7 +43,7 @@ class State:
     def set(self, name: str, value: Value) -> None:
         """Give a variable a value; NF changes the record."""
         if name == "NF":
-            self._resize(int(number(value)))
+            self._resize(whole(value))
         else:
             self.globals[name] = value
 

@@ -38,6 +38,14 @@ def number(value: Value) -> float:
         return 0.0
 
 
+def whole(value: Value) -> int:
+    """Return a value as a whole number. Raises AwkError for infinity and what is no number."""
+    found = number(value)
+    if not math.isfinite(found):
+        raise AwkError(f"attempt to access field {shown(found, '%s')}")
+    return int(found)
+
+
 def given(text: str) -> Value:
     """Return text from outside: a number if it looks like one."""
     match = _NUMBER.match(text)
