@@ -57,6 +57,10 @@ class Ecc:
         """Return the counts after a reset."""
         return Ecc((0, self.corrected[1]), (0, self.uncorrected[1]))
 
+    def forgotten(self) -> Ecc:
+        """Return the counts with those of ever at zero again."""
+        return Ecc((self.corrected[0], 0), (self.uncorrected[0], 0))
+
 
 @dataclass(frozen=True, slots=True)
 class Remap:

@@ -202,7 +202,7 @@ def test_clocks_are_locked_and_let_go(board):
 
 
 @pytest.mark.parametrize(
-    "word", ["-ac", "-rac", "-lmc", "-rmc", "-am", "-p", "--query-retired-pages", "--query-accounted-apps"]
+    "word", ["-ac", "-rac", "-lmc", "-rmc", "-am", "--query-retired-pages", "--query-accounted-apps"]
 )
 def test_a_setting_it_does_not_have_is_refused(word):
     with pytest.raises(cli.BadUsage, match="Invalid combination of input arguments"):

@@ -160,6 +160,14 @@ def _unlock(view: View, seen: Seen, value: str) -> str:
     return ""
 
 
+def _errors(view: View, seen: Seen, value: str) -> str:
+    if value.upper() not in ("0", "VOLATILE", "1", "AGGREGATE"):
+        raise Refused(f"Invalid value: {value}", INVALID)
+    ecc, ever = seen.device.state.ecc, value.upper() in ("1", "AGGREGATE")
+    seen.device.change(view.at, ecc=ecc.forgotten() if ever else ecc.reset())
+    return f"Reset {'aggregate' if ever else 'volatile'} ECC errors to zero for GPU {seen.device.pci_address}.\n"
+
+
 def _mig(view: View, seen: Seen, value: str) -> str:
     """Switch MIG mode: an Ampere needs a reset for it, so that it waits where one is not possible."""
     on, address = _switch(value), seen.device.pci_address
@@ -185,6 +193,7 @@ SETTERS: dict[str, Setter] = {
     ),
     "lock-gpu-clocks": Setter(_lock, _NO_CLOCKS, warns=True),
     "reset-gpu-clocks": Setter(_unlock, _NO_CLOCKS),
+    "reset-ecc-errors": Setter(_errors, "Unable to reset ECC errors for GPU {}: Insufficient Permissions"),
     "multi-instance-gpu": Setter(_mig, "Unable to {word} MIG Mode for GPU {}: Insufficient Permissions"),
 }
 """By the long name of the option."""

@@ -30,9 +30,9 @@ LEFT_OUT = (
 )
 NODES_LEFT_OUT = (
     "On nodes, dcgmi has no statistics of jobs and processes (stats), policies, configurations, field groups, "
-    "modules and profiling pages. nvidia-smi neither sets applications and memory clocks and accounting, nor sets "
-    "counts of errors back, and lists no retired pages, accounted processes, supported clocks as CSV and possible "
-    "placements of instances. There is no iptables, and no cluster autoscaler to install."
+    "modules and profiling pages. nvidia-smi sets neither applications and memory clocks (-ac, -lmc) nor accounting "
+    "(-am), and lists no retired pages, accounted processes, supported clocks as CSV and possible placements of "
+    "instances (mig -lgipp). There is no iptables, and no cluster autoscaler to install."
 )
 """What the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (
