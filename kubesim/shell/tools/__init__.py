@@ -33,8 +33,9 @@ class Tools(Mapping[str, Tool]):
         own = [f"{__name__}.{module.name}" for module in iter_modules(__path__)]
         names = ["kubesim.shell.sh", "kubesim.python.tool", "kubesim.shell.kubectl.verbs", *own]
         themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
-        strict = import_module(f"{__name__}.kit").strict  # the kit needs machines
-        return {name: strict(name, tool) for tools in themes for name, tool in tools.items()}
+        kit = import_module(f"{__name__}.kit")  # which needs machines
+        kit.phrases()
+        return {name: kit.strict(name, tool) for tools in themes for name, tool in tools.items()}
 
     def add(self, name: str, tool: Tool) -> None:
         """Add the program of an image that is no part of the product, as a test suite's own."""

@@ -72,13 +72,14 @@ def table() -> dict[str, dict[str, Any]]:
 
 
 @cache
-def _texts() -> dict[str, str]:
+def phrases() -> dict[str, str]:
+    """Return the texts of the tools; read with them, so that no program reads a file of this machine."""
     return dict(tables.read(Path(__file__).with_name("texts.yaml")))
 
 
 def told(name: str, /, **values: object) -> str:
     """Return a text of ``texts.yaml`` with its values."""
-    return _texts()[name].format(**values)
+    return phrases()[name].format(**values)
 
 
 def _of(process: Process) -> dict[str, Any]:

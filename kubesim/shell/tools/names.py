@@ -124,13 +124,13 @@ def _row(record: Record, dot: str) -> str:
 
 async def _busybox(process: Process, name: str, kind: str, server: str) -> int:
     """Look up as busybox does: for names without a dot in every domain of the search list, found or not."""
-    way = network(process)
-    used = server or way.config.servers[0]
-    names = [f"{name}.{domain}" for domain in way.config.searches] if "." not in name else []
-    kinds = [kind] if kind else ["A", "AAAA"]
-    if ADDRESS.fullmatch(name):
-        names, kinds = [reverse(name)], ["PTR"]
+    used, kinds = server, [kind] if kind else ["A", "AAAA"]
     try:
+        way = network(process)
+        used = server or way.config.servers[0]
+        names = [f"{name}.{domain}" for domain in way.config.searches] if "." not in name else []
+        if ADDRESS.fullmatch(name):
+            names, kinds = [reverse(name)], ["PTR"]
         answers = [await way.ask(each, sort, server) for sort in kinds for each in names or [name.rstrip(".")]]
     except NetworkError as error:
         if error.why == "timed out":
