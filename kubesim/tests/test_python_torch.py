@@ -14,6 +14,24 @@ NGC = "nvcr.io/nvidia/pytorch:25.01-py3"
 USED = ("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits")
 UTILIZATION = ("nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits")
 ONE_GPU = {"limits": {"nvidia.com/gpu": 1}}
+ENCODER = """TransformerEncoder(
+  (layers): ModuleList(
+    (0-1): 2 x TransformerEncoderLayer(
+      (self_attn): MultiheadAttention(
+        (out_proj): NonDynamicallyQuantizableLinear(in_features=16, out_features=16, bias=True)
+      )
+      (linear1): Linear(in_features=16, out_features=32, bias=True)
+      (dropout): Dropout(p=0.1, inplace=False)
+      (linear2): Linear(in_features=32, out_features=16, bias=True)
+      (norm1): LayerNorm((16,), eps=1e-05, elementwise_affine=True)
+      (norm2): LayerNorm((16,), eps=1e-05, elementwise_affine=True)
+      (dropout1): Dropout(p=0.1, inplace=False)
+      (dropout2): Dropout(p=0.1, inplace=False)
+      (activation): GELU(approximate='none')
+    )
+  )
+)"""
+"""What PyTorch prints of an encoder with two layers."""
 PRINTED = {
     "(x := torch.tensor(3.0, requires_grad=True)) is None or (x * x + 2 * x).backward() or x.grad": "tensor(8.)",
     "torch.equal(torch.manual_seed(0) and torch.rand(5), torch.manual_seed(0) and torch.rand(5))": "True",
@@ -52,6 +70,54 @@ PRINTED = {
     "torch.relu(torch.tensor([1.0, -2.0]))": "tensor([1., 0.])",
     "torch.arange(100)[50:53].clone()": "tensor([50, 51, 52])",
     "nn.MaxPool2d(2)": "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)",
+    "nn.LayerNorm(16), nn.LayerNorm((2, 3), elementwise_affine=False)": (
+        "(LayerNorm((16,), eps=1e-05, elementwise_affine=True), "
+        "LayerNorm((2, 3), eps=1e-05, elementwise_affine=False))"
+    ),
+    "nn.GELU(), nn.ReLU(inplace=True), nn.ReLU()": "(GELU(approximate='none'), ReLU(inplace=True), ReLU())",
+    "nn.GRU(3, 4), nn.GRU(3, 4, num_layers=2, batch_first=True), nn.AvgPool2d(2)": (
+        "(GRU(3, 4), GRU(3, 4, num_layers=2, batch_first=True), AvgPool2d(kernel_size=2, stride=2, padding=0))"
+    ),
+    "nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, activation=nn.GELU()), 2)": ENCODER,
+    "list(nn.TransformerEncoderLayer(16, 4).state_dict())[2:5]": (
+        "['self_attn.out_proj.weight', 'self_attn.out_proj.bias', 'linear1.weight']"
+    ),
+    "nn.LayerNorm(4, elementwise_affine=False).weight, nn.LayerNorm(4, bias=False).bias": "(None, None)",
+    "nn.LayerNorm(4)(torch.zeros(2, 3))": (
+        "RuntimeError: Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]"
+    ),
+    "nn.functional.layer_norm(torch.tensor([1.0, 2, 3, 4]), (4,))": "tensor([-1.3416, -0.4472,  0.4472,  1.3416])",
+    "nn.functional.embedding(torch.tensor([2, 0]), torch.arange(6.0).reshape(3, 2))": (
+        "tensor([[4., 5.],\n        [0., 1.]])"
+    ),
+    "nn.functional.embedding(torch.tensor([3]), torch.zeros(3, 2))": "IndexError: index out of range in self",
+    "torch.utils.data.DistributedSampler, torch.utils.data.Subset, torch.utils.data.DataLoader": (
+        "(<class 'torch.utils.data.distributed.DistributedSampler'>, <class 'torch.utils.data.dataset.Subset'>, "
+        "<class 'torch.utils.data.dataloader.DataLoader'>)"
+    ),
+    "torch.sort(torch.tensor([[3, 1, 2]]), descending=True)": (
+        "torch.return_types.sort(\nvalues=tensor([[3, 2, 1]]),\nindices=tensor([[0, 2, 1]]))"
+    ),
+    "torch.tensor([1.0, 3.0]).max(0)": "torch.return_types.max(\nvalues=tensor(3.),\nindices=tensor(1))",
+    "torch.chunk(torch.arange(7), 3)": "(tensor([0, 1, 2]), tensor([3, 4, 5]), tensor([6]))",
+    "torch.unique(torch.tensor([3, 1, 3]))": "tensor([1, 3])",
+    "torch.unique(torch.tensor([3, 1, 3]), return_inverse=True, return_counts=True)": (
+        "(tensor([1, 3]), tensor([1, 0, 1]), tensor([1, 2]))"
+    ),
+    "torch.tensor([-1.0, 5.0]).clip(0, 1), torch.clip(torch.tensor([4]), max=2), torch.tensor([-1.0]).clip_(min=0)": (
+        "(tensor([0., 1.]), tensor([2]), tensor([0.]))"
+    ),
+    "(x := torch.zeros(3)).unsqueeze_(0).shape, x.shape, x.squeeze_() is x, x.shape": (
+        "(torch.Size([1, 3]), torch.Size([1, 3]), True, torch.Size([3]))"
+    ),
+    "(x := torch.ones(2, requires_grad=True)) is None or (x * 2).unsqueeze_(1).sum().backward() or x.grad": (
+        "tensor([2., 2.])"
+    ),
+    "torch.ones(2, requires_grad=True).unsqueeze_(0)": (
+        "RuntimeError: a leaf Variable that requires grad is being used in an in-place operation."
+    ),
+    "(x := torch.tensor([3.0, 1], requires_grad=True)).sort()[0][0].backward() or x.grad": "tensor([0., 1.])",
+    "50 < torch.rand(1000, 100).cumsum(0).max().item() < 1500": "True",
     "torch.einsum": "AttributeError: module 'torch' has no attribute 'einsum'",
     "nn.LSTM": "AttributeError: module 'torch.nn' has no attribute 'LSTM'",
     "torch.fleur": "AttributeError: module 'torch' has no attribute 'fleur'",

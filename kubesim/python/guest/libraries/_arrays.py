@@ -9,7 +9,8 @@ import math
 import operator
 import os
 import random
-from itertools import repeat
+from collections import Counter
+from itertools import accumulate, repeat
 
 import _elements
 from _elements import Mismatch, broadcast, chunks, error, is_float, nested, places, stored, strides_of
@@ -275,6 +276,27 @@ class Array:
         """Return the numbers of the elements of every line as they are sorted."""
         numbered = lambda line: sorted(range(len(line)), key=line.__getitem__, reverse=reverse)
         return self._lines(axis, numbered, "int64")
+
+    def _cumulated(self, axis, dtype=None):
+        """Return the sums of every line up to each of its elements."""
+        dtype = dtype or (self._dtype if is_float(self._dtype) else "int64")
+        if self._known():
+            return self._lines(axis, lambda line: list(accumulate(line)), dtype)
+        count, (mean, std) = self._shape[axis], self._statistics()
+        spread = math.hypot(mean * count / math.sqrt(12), std * math.sqrt(count / 2))
+        return self._guess(self._shape, dtype, mean * (count + 1) / 2, spread)
+
+    def _distinct(self, inverse=False, counts=False):
+        """Return the elements' values in order; with them which of them each element has, and how many have each."""
+        elements = self._flat()
+        values = sorted(set(elements))
+        found = [self._new((len(values),), self._dtype, values)]
+        if inverse:
+            number = {value: at for at, value in enumerate(values)}
+            found.append(self._new(self._shape, "int64", map(number.get, elements)))
+        if counts:
+            found.append(self._new((len(values),), "int64", map(Counter(elements).get, values)))
+        return tuple(found) if len(found) > 1 else found[0]
 
     def _multiply(self, other):
         """Return the matrix product of two arrays with two dimensions at least."""

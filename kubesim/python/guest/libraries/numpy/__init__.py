@@ -18,7 +18,7 @@ UNARY = "abs exp log log2 log10 log1p sqrt sin cos tanh square sign floor ceil i
 BINARY = {"subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "floor_divide": "floordiv"}
 BINARY |= {name: name for name in "add mod maximum minimum logical_and logical_or".split()}
 REDUCTIONS = "sum prod mean max min argmax argmin all any median".split()
-METHODS = "var std clip round argsort reshape transpose ravel squeeze copy dot".split()
+METHODS = "var std clip round argsort reshape transpose ravel squeeze copy dot cumsum nonzero".split()
 """Methods of an array that are functions as well, as reductions are."""
 AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
 _elements.EXCEPTIONS["AxisError"] = AxisError
@@ -79,6 +79,15 @@ class ndarray(Array):
     def round(self, decimals=0):
         made = self._new(self._shape, self._dtype, [builtins.round(value, decimals) for value in self._flat()])
         return self._step(made, "round", (), None)
+
+    def sort(self, axis=-1):
+        self[...] = self._lines(axis, sorted)
+
+    def cumsum(self, axis=None, dtype=None):
+        return (self.ravel() if axis is None else self)._cumulated(axis or 0, dtype_name(dtype))
+
+    def nonzero(self):
+        return tuple(array(found, "int64") for found in _elements.chosen_places(self._shape, self._flat()))
 
     def dot(self, other):
         other = asarray(other)
@@ -210,7 +219,9 @@ def matmul(a, b):
     return found.squeeze(gone) if gone else found
 
 
-def where(condition, x, y):
+def where(condition, x=None, y=None):
+    if x is None:
+        return asarray(condition).nonzero()
     condition, x = asarray(condition), asarray(x)
     return condition._apply("where", condition, x, y if isinstance(y, (int, float)) else asarray(y))
 
@@ -227,15 +238,24 @@ shape, ndim, size = (lambda a, name=name: getattr(asarray(a), name) for name in 
 linspace = lambda first, last, num=50: _line(num, first, (last - first) / builtins.max(num - 1, 1))
 zeros = empty = lambda shape, dtype=float: full(shape, 0, dtype)
 ones = lambda shape, dtype=float: full(shape, 1, dtype)
-zeros_like = lambda a, dtype=None: full(shape(a), 0, dtype or asarray(a).dtype)
-ones_like = lambda a, dtype=None: full(shape(a), 1, dtype or asarray(a).dtype)
+full_like = lambda a, fill_value, dtype=None: full(shape(a), fill_value, dtype or asarray(a).dtype)
+zeros_like = empty_like = lambda a, dtype=None: full_like(a, 0, dtype)
+ones_like = lambda a, dtype=None: full_like(a, 1, dtype)
 vstack = lambda arrays: concatenate([each if each.ndim > 1 else each.reshape(1, -1) for each in map(asarray, arrays)])
 hstack = lambda arrays: concatenate(arrays, axis=builtins.min(asarray(arrays[0]).ndim - 1, 1))
 expand_dims = lambda a, axis: asarray(a).unsqueeze(axis)
 concatenate = lambda arrays, axis=0: _arrays.join([asarray(each) for each in arrays], axis)
-unique = lambda a: array(sorted(set(asarray(a)._flat())), asarray(a).dtype)
+unique = lambda a, *, return_inverse=False, return_counts=False: asarray(a)._distinct(return_inverse, return_counts)
 sort = lambda a, axis=-1: asarray(a)._lines(axis, sorted)
 allclose = lambda a, b, rtol=1e-5, atol=1e-8: bool(all(abs(asarray(a) - b) <= abs(asarray(b)) * rtol + atol))
+
+
+def array_equal(a1, a2, equal_nan=False):
+    a1, a2 = asarray(a1), asarray(a2)
+    if a1.shape != a2.shape:
+        return False
+    same = a1 == a2
+    return bool(all(same | (a1 != a1) & (a2 != a2) if equal_nan else same))
 
 
 class Generator(Source):
@@ -268,6 +288,12 @@ class Generator(Source):
         order = sorted(builtins.range(x if isinstance(x, int) else len(x)), key=lambda at: self.uniform())
         return array(order, dtype=int) if isinstance(x, int) else asarray(x)[order]
 
+    def shuffle(self, x):
+        """Put the elements of an array or a list in another order; estimated ones have none."""
+        if not isinstance(x, Array) or x._buffer.data is not None or not x._buffer.std:
+            order = self.permutation(len(x)).tolist()
+            x[:] = x[order] if isinstance(x, Array) else [x[at] for at in order]
+
     def choice(self, a, size=None, replace=True):
         count = a if isinstance(a, int) else len(a)
         found = self.randint(0, count, size) if replace else self.permutation(count)[: math.prod(sizes((size,)))]
@@ -281,7 +307,7 @@ def _module(name, **members):
 
 
 _global = Generator()
-NAMES = "seed rand randn random normal uniform randint permutation choice".split()
+NAMES = "seed rand randn random normal uniform randint permutation shuffle choice".split()
 linalg = _module(
     "linalg", norm=lambda x, axis=None, keepdims=False: (asarray(x) * 1.0)._reduced("norm", axis, keepdims)
 )

@@ -21,7 +21,7 @@ __all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "cat", "dev
 globals().update(DTYPES)
 long, int, float, double, half = (DTYPES[each] for each in "int64 int32 float32 float64 float16".split())
 inf, nan, pi = math.inf, math.nan, math.pi
-NAMES = """softmax log_softmax clamp argsort topk cumsum flatten reshape squeeze unsqueeze permute transpose t split
+NAMES = """softmax log_softmax clamp clip sort chunk unique argsort topk cumsum flatten reshape squeeze unsqueeze permute transpose t split
 gather masked_fill numel clone abs neg exp log log2 log10 log1p sqrt rsqrt sin cos tanh sigmoid relu square
 sign floor ceil round logical_not isnan isinf isfinite add sub mul div pow maximum minimum logical_and logical_or eq ne lt
 le gt ge sum mean prod argmax argmin all any logsumexp norm median std var max min mm bmm dot"""

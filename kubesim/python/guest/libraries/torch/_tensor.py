@@ -38,7 +38,14 @@ class Pair(tuple):
     """torch.return_types.max and its like."""
 
     values, indices = property(lambda self: self[0]), property(lambda self: self[1])
-    __repr__ = lambda self: f"torch.return_types.max(\nvalues={self[0]},\nindices={self[1]})"
+    __repr__ = lambda self: f"torch.return_types.{self.word}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+
+def paired(word, *pair):
+    """Return the result of a function of this name."""
+    made = Pair(pair)
+    made.word = word
+    return made
 
 
 class Tensor(Array):
@@ -70,7 +77,8 @@ class Tensor(Array):
     contiguous = lambda self: self if self._whole() else self.reshape(self._shape)
     view = lambda self, *shape: self.reshape(*shape)
     detach = lambda self: self._make(self._shape, self._dtype, self._buffer, self._strides, self._offset)
-    cumsum = lambda self, dim: self.detach()._lines(dim, lambda line: list(accumulate(line)))
+    cumsum = lambda self, dim: self.detach()._cumulated(dim)
+    chunk = lambda self, chunks, dim=0: self.split(-(-self._shape[dim] // chunks), dim)
     log_softmax = lambda self, dim=-1, dtype=None: self - self.logsumexp(dim, True)
     masked_fill = lambda self, mask, value: where(mask, value, self)
     argsort = lambda self, dim=-1, descending=False: self.detach()._ordered(dim, descending)
@@ -197,6 +205,18 @@ class Tensor(Array):
             raise self._error("not-scalar")
         backward(self, self._guess(self._shape, self._dtype, 1.0) if gradient is None else gradient, retain_graph)
 
+    def _viewed(self, view, *args):
+        """Take the shape of a view of this tensor in place."""
+        if self._wants and self._node is None and state.grad:
+            raise self._error("leaf")
+        found = view(self._before(), *args)
+        for name in ("_shape", "_strides", "_offset", "_buffer", "_node"):
+            setattr(self, name, getattr(found, name))
+        return self
+
+    unsqueeze_ = lambda self, dim: self._viewed(Tensor.unsqueeze, dim)
+    squeeze_ = lambda self, dim=None: self._viewed(Tensor.squeeze, dim)
+
     def transpose(self, first, second):
         order = list(range(self.ndim))
         order[first], order[second] = order[second], order[first]
@@ -226,11 +246,21 @@ class Tensor(Array):
 
     def topk(self, k, dim=-1):
         order = self.argsort(dim, descending=True)[..., :k]
-        return Pair((self.gather(dim, order), order))
+        return paired("topk", self.gather(dim, order), order)
+
+    def sort(self, dim=-1, descending=False, stable=False):
+        order = self.argsort(dim, descending)
+        return paired("sort", self.gather(dim, order) if self._known() else self.clone(), order)
+
+    @_elements.accepting("sorted")
+    def unique(self, return_inverse=False, return_counts=False):
+        return self.detach()._distinct(return_inverse, return_counts)
 
     def clamp(self, min=None, max=None):
         found = self if min is None else self._binary("maximum", min)
         return found if max is None else found._binary("minimum", max)
+
+    clip = clamp
 
     def softmax(self, dim=-1, dtype=None):
         if not self._known():
@@ -255,7 +285,7 @@ class Tensor(Array):
         if isinstance(dim, Tensor):
             return self._binary({"max": "maximum", "min": "minimum"}[name], dim)
         found = self._reduced(name, dim, keepdim)
-        return found if dim is None else Pair((found, self._reduced("arg" + name, dim, keepdim)))
+        return found if dim is None else paired(name, found, self._reduced("arg" + name, dim, keepdim))
 
 
 SLOPES = {
@@ -274,7 +304,9 @@ def _methods():
     made = {name: lambda self, *, name=name: self._unary(name) for name in UNARY}
     made |= {name: lambda self, other, *, alpha=1, name=name: self._binary(name, other if alpha == 1 else other * alpha)
              for name in BINARY}  # fmt: skip
-    twins = {name: made[name] for name in made} | {name: getattr(Tensor, name) for name in ("clamp", "masked_fill")}
+    twins = {name: made[name] for name in made} | {
+        name: getattr(Tensor, name) for name in ("clamp", "clip", "masked_fill")
+    }
     made |= {f"{name}_": lambda self, *args, own=own, **more: self._become(own(self._before(), *args, **more))
              for name, own in twins.items()}  # fmt: skip
     made |= {f"{name}_": lambda self, a=0.0, b=1.0, *, name=name: self._become(drawn(name, self._shape, self._dtype, self._device, a, b))

@@ -98,6 +98,15 @@ class DataLoader:
                 yield self.collate_fn([self.dataset[each] for each in chosen])
 
 
-NAMES = (Dataset, TensorDataset, Subset, random_split, default_collate, DataLoader)
-module("torch.utils.data", **{each.__name__: each for each in NAMES})
-module("torch.utils.data.distributed", DistributedSampler=DistributedSampler)
+PARTS = {
+    "dataset": (Dataset, TensorDataset, Subset, random_split),
+    "dataloader": (DataLoader, default_collate),
+    "distributed": (DistributedSampler,),
+}
+data = module("torch.utils.data")
+for part, members in PARTS.items():
+    names = {each.__name__: each for each in members}
+    vars(data).update(names)
+    for each in members:
+        each.__module__ = f"torch.utils.data.{part}"
+    module(f"torch.utils.data.{part}", **names)

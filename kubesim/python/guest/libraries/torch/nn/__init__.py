@@ -4,7 +4,9 @@ import copy
 import inspect
 import math
 from collections import OrderedDict
+from itertools import groupby
 
+from _arrays import sizes
 from _elements import accepting, bind
 
 import torch
@@ -136,10 +138,11 @@ class Module:
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t" + "\n\t".join(lines))
         return "<All keys matched successfully>"
 
+    _written = lambda self: [f"({name}): {each!r}" for name, each in self._modules.items()]
+
     def __repr__(self):
-        parts = [f"({name}): " + repr(each).replace("\n", "\n  ") for name, each in self._modules.items()]
-        inside = "\n  " + "\n  ".join(parts) + "\n" if parts else self.extra_repr()
-        return f"{type(self).__name__}({inside})"
+        parts = "\n".join(self._written()).replace("\n", "\n  ")
+        return f"{type(self).__name__}(" + (f"\n  {parts}\n" if parts else self.extra_repr()) + ")"
 
 
 class Sequential(Module):
@@ -161,6 +164,15 @@ class Sequential(Module):
 class ModuleList(Sequential):
     def __init__(self, modules=()):
         super().__init__(*modules)
+
+    def _written(self):
+        """Return what is printed of the parts: equal ones that follow each other once."""
+        lines, at = [], 0
+        for text, same in groupby(map(repr, self)):
+            count = len(list(same))
+            lines.append(f"({at}): {text}" if count == 1 else f"({at}-{at + count - 1}): {count} x {text}")
+            at += count
+        return lines
 
 
 class TransformerEncoder(Module):
@@ -199,11 +211,12 @@ def _weights(bound, device=None, dtype=None, **shapes):
     """Return parameters of some shapes; False: none."""
     kind = dtype.name if dtype else state.default
     draw = lambda shape: Parameter(drawn("uniform", shape, kind, device, -bound, bound))
-    return {name.replace("__", "."): draw(shape) if shape else None for name, shape in shapes.items()}
+    return {name: draw(shape) if shape else None for name, shape in shapes.items()}
 
 
-def _affine(shape, **kind):
-    return {"weight": Parameter(torch.ones(shape, **kind)), "bias": Parameter(torch.zeros(shape, **kind))}
+def _affine(shape, scaled=True, moved=True, **kind):
+    weight, bias = Parameter(torch.ones(shape, **kind)), Parameter(torch.zeros(shape, **kind))
+    return {"weight": weight if scaled else None, "bias": bias if scaled and moved else None}
 
 
 def _linear(in_features, out_features, bias=True, device=None, dtype=None):
@@ -231,6 +244,10 @@ def _batch(num_features, eps=1e-5, momentum=0.1, device=None, dtype=None):
     return {**_affine(num_features, **kind), **seen, "num_batches_tracked": torch.tensor(0)}
 
 
+def _layer_norm(normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None):
+    return _affine(normalized_shape, elementwise_affine, bias, device=device, dtype=dtype)
+
+
 def _recurrent(input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0):
     shapes = {}
     for layer in range(num_layers):
@@ -242,19 +259,31 @@ def _recurrent(input_size, hidden_size, num_layers=1, bias=True, batch_first=Fal
     return _weights(hidden_size**-0.5, **shapes)
 
 
+def _recurrent_text(input_size, hidden_size, **options):
+    usual = {"num_layers": 1, "bias": True, "batch_first": False, "dropout": 0.0}
+    told = [f"{name}={value}" for name, value in options.items() if value != usual[name]]
+    return ", ".join(map(str, (input_size, hidden_size, *told)))
+
+
 def _attention(embed_dim, num_heads, dropout=0.0, bias=True, batch_first=False, device=None, dtype=None):
-    shapes = {"in_proj_weight": (3 * embed_dim, embed_dim), "in_proj_bias": (3 * embed_dim,)}
-    shapes |= {"out_proj__weight": (embed_dim, embed_dim), "out_proj__bias": (embed_dim,)}
-    return _weights(embed_dim**-0.5, device, dtype, **shapes)
+    shapes = {"in_proj_weight": (3 * embed_dim, embed_dim), "in_proj_bias": bias and (3 * embed_dim,)}
+    projection = NonDynamicallyQuantizableLinear(embed_dim, embed_dim, bias, device, dtype)
+    return {**_weights(embed_dim**-0.5, device, dtype, **shapes), "out_proj": projection}
 
 
 def _encoder(d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False,
              norm_first=False, bias=True, device=None, dtype=None):  # fmt: skip
     kind = {"device": device, "dtype": dtype}
-    parts = {"self_attn": _attention(d_model, nhead, **kind), "linear1": _linear(d_model, dim_feedforward, **kind),
-             "linear2": _linear(dim_feedforward, d_model, **kind), "norm1": _affine(d_model, **kind),
-             "norm2": _affine(d_model, **kind)}  # fmt: skip
-    return {f"{part}.{name}": each for part, own in parts.items() for name, each in own.items()}
+    norms = {name: torch.nn.LayerNorm(d_model, layer_norm_eps, bias=bias, **kind) for name in ("norm1", "norm2")}
+    return {
+        "self_attn": torch.nn.MultiheadAttention(d_model, nhead, dropout, bias, batch_first, **kind),
+        "linear1": torch.nn.Linear(d_model, dim_feedforward, bias, **kind),
+        "dropout": torch.nn.Dropout(dropout),
+        "linear2": torch.nn.Linear(dim_feedforward, d_model, bias, **kind),
+        **norms,
+        **{name: torch.nn.Dropout(dropout) for name in ("dropout1", "dropout2")},
+        **({"activation": activation} if isinstance(activation, Module) else {}),
+    }
 
 
 def _estimated(layer, x, *others):
@@ -271,36 +300,16 @@ def _recur(layer, x, hidden=None):
     return found, F.estimate("Gru", (found,), shape, 0)
 
 
-def _embed(layer, x):
-    weight = layer.weight
-    if not weight._known() or x.numel() * weight._shape[1] > 1 << 16:
-        return F.estimate("Embedding", (weight,), (*x._shape, weight._shape[1]), 0, std=1.0)
-    if any(not 0 <= at < weight._shape[0] for at in x._flat()):
-        raise IndexError("index out of range in self")
-    return weight[x]
-
-
-def _normalize(x, mean, variance, layer, shape):
-    return (x - mean) / (variance + layer.options["eps"]).sqrt() * layer.weight.reshape(shape) + layer.bias.reshape(
-        shape
-    )
-
-
-def _layer_norm(layer, x):
-    dims = tuple(range(-layer.weight.ndim, 0))
-    return _normalize(x, x.mean(dims, True), x._reduced("var0", dims, True), layer, layer.weight._shape)
-
-
 def _batch_norm(layer, x):
     shape, dims = (1, -1) + (1,) * (x.ndim - 2), tuple(at for at in range(x.ndim) if at != 1)
+    own = layer.weight, layer.bias, layer.eps, shape
     if not layer.training:
-        return _normalize(x, layer.running_mean.reshape(shape), layer.running_var.reshape(shape), layer, shape)
+        return F.normalize(x, layer.running_mean.reshape(shape), layer.running_var.reshape(shape), *own)
     with torch.no_grad():
         layer.num_batches_tracked.add_(1)
-        for kept, own in ((layer.running_mean, "mean"), (layer.running_var, "var1")):
-            momentum = layer.options["momentum"]
-            kept.copy_(kept * (1 - momentum) + x.detach()._reduced(own, dims) * momentum)
-    return _normalize(x, x.mean(dims, True), x._reduced("var0", dims, True), layer, shape)
+        for kept, name in ((layer.running_mean, "mean"), (layer.running_var, "var1")):
+            kept.copy_(kept * (1 - layer.momentum) + x.detach()._reduced(name, dims) * layer.momentum)
+    return F.normalize(x, x.mean(dims, True), x._reduced("var0", dims, True), *own)
 
 
 def _function(function, *ignored, training=False):
@@ -323,8 +332,11 @@ def _layer(name, make, forward, shown=None):
         parameters = make(*args, **more)
         if self.options.get("stride", 1) is None:
             self.options["stride"] = self.options["kernel_size"]
+        if "normalized_shape" in self.options:
+            self.options["normalized_shape"] = sizes((self.options["normalized_shape"],))
         for key, value in parameters.items():
-            self.__dict__["_buffers" if type(value) is Tensor else "_parameters"][key] = value
+            place = "_buffers" if type(value) is Tensor else "_parameters"
+            self.__dict__["_modules" if isinstance(value, Module) else place][key] = value
         self.__dict__.update({key: value for key, value in self.options.items() if key not in parameters})
 
     def extra_repr(self):
@@ -346,17 +358,17 @@ LAYERS = {
                _convolution_text),
     "Embedding": (lambda num_embeddings, embedding_dim, padding_idx=None, device=None, dtype=None: {
         "weight": Parameter(torch.randn(num_embeddings, embedding_dim, device=device, dtype=dtype))},
-        _embed, "{num_embeddings}, {embedding_dim}"),
-    "LayerNorm": (lambda normalized_shape, eps=1e-5, elementwise_affine=True, bias=True, device=None, dtype=None: _affine(
-        normalized_shape, device=device, dtype=dtype), _layer_norm, "{normalized_shape}, eps={eps}, elementwise_affine=True"),
+        lambda layer, x: F.embedding(x, layer.weight), "{num_embeddings}, {embedding_dim}"),
+    "LayerNorm": (_layer_norm, lambda layer, x: F.layer_norm(x, layer.normalized_shape, layer.weight, layer.bias, layer.eps),
+                  "{normalized_shape}, eps={eps}, elementwise_affine={elementwise_affine}"),
     **dict.fromkeys(("BatchNorm1d", "BatchNorm2d"), (_batch, _batch_norm, _normed)),
-    "GRU": (_recurrent, _recur, "{input_size}, {hidden_size}"),
+    "GRU": (_recurrent, _recur, _recurrent_text),
     "MultiheadAttention": (_attention, lambda layer, query, key, value, attn_mask=None, key_padding_mask=None, need_weights=True,
                            is_causal=False: (_estimated(layer, query), None)),
     "TransformerEncoderLayer": (_encoder, lambda layer, src, src_mask=None, src_key_padding_mask=None, is_causal=False: _estimated(layer, src)),
-    **{name: (lambda inplace=False: {}, _function(getattr(F, name.lower())), "") for name in ("ReLU", "SiLU")},
+    **{name: (lambda inplace=False: {}, _function(getattr(F, name.lower())), lambda inplace: "inplace=True" * inplace) for name in ("ReLU", "SiLU")},
     **{name: (_none, _function(getattr(F, name.lower()))) for name in ("Sigmoid", "Tanh")},
-    "GELU": (lambda approximate="none": {}, _function(F.gelu)),
+    "GELU": (lambda approximate="none": {}, _function(F.gelu), "approximate={approximate!r}"),
     "MSELoss": (_loss, _function(F.mse_loss)), "L1Loss": (_loss, _function(F.l1_loss)),
     "BCELoss": (_loss, _function(F.binary_cross_entropy)),
     "BCEWithLogitsLoss": (_loss, _function(F.binary_cross_entropy_with_logits)),
@@ -366,10 +378,14 @@ LAYERS = {
     "Softmax": (lambda dim=-1: {}, _function(F.softmax)), "LogSoftmax": (lambda dim=-1: {}, _function(F.log_softmax)),
     "Flatten": (lambda start_dim=1, end_dim=-1: {}, _function(torch.flatten)), "Identity": (_none, lambda layer, x: x),
     "MaxPool2d": (lambda kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False: {}, _function(F.max_pool2d, "dilation")),
-    "AvgPool2d": (lambda kernel_size, stride=None, padding=0, ceil_mode=False: {}, _function(F.avg_pool2d)),
+    "AvgPool2d": (lambda kernel_size, stride=None, padding=0, ceil_mode=False: {}, _function(F.avg_pool2d),
+                  "kernel_size={kernel_size}, stride={stride}, padding={padding}"),
     "AdaptiveAvgPool2d": (lambda output_size: {}, _function(F.adaptive_avg_pool2d)),
 }  # fmt: skip
 globals().update({name: _layer(name, *row) for name, row in LAYERS.items()})
+NonDynamicallyQuantizableLinear = type(
+    "NonDynamicallyQuantizableLinear", (globals()["Linear"],), {"__module__": "torch.nn"}
+)
 
 
 def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None):

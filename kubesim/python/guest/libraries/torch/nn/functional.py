@@ -35,6 +35,30 @@ def linear(input, weight, bias=None):
     return found + bias.to(found.dtype) if bias is not None else found
 
 
+def embedding(input, weight, padding_idx=None):
+    shape = *input._shape, weight._shape[1]
+    if not weight._known() or math.prod(shape) > 1 << 16:
+        return estimate("Embedding", (weight,), shape, 0, std=1.0)
+    if any(not 0 <= at < weight._shape[0] for at in input._flat()):
+        raise IndexError("index out of range in self")
+    return weight[input]
+
+
+def normalize(x, mean, variance, weight, bias, eps, shape):
+    found = (x - mean) / (variance + eps).sqrt()
+    found = found if weight is None else found * weight.reshape(shape)
+    return found if bias is None else found + bias.reshape(shape)
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    shape = tuple(normalized_shape)
+    if input._shape[-len(shape) :] != shape:
+        inner = "".join(f", {size}" for size in shape)
+        raise input._error("layer-norm", shape=shape, inner=inner, got=input._shape)
+    dims = tuple(range(-len(shape), 0))
+    return normalize(input, input.mean(dims, True), input._reduced("var0", dims, True), weight, bias, eps, shape)
+
+
 def dropout(input, p=0.5, training=True, inplace=False):
     if not training or not p:
         return input
