@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
-from kubesim.shell import patterns
+from kubesim.shell import mounts, patterns
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File, Node
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import ls
+from kubesim.shell.tools.permissions import changed_mode
 from kubesim.shell.tools.users import name_of
 from kubesim.shell.tools.xargs import MOST_ARGUMENTS, run
 
 MAX_NESTING, MAX_DEPTH = 30, 64
-NUMBERS = ("size", "mtime", "mmin")
+NUMBERS = ("size", "mtime", "mmin", "links")
 VALUED = {
     "name",
     "iname",
@@ -26,16 +28,21 @@ VALUED = {
     "maxdepth",
     "mindepth",
     "user",
+    "group",
     "perm",
     "printf",
 }
-ACTIONS = {"print", "print0", "delete", "ls", "prune"}
-PLAIN = {*ACTIONS, "empty", "executable", "depth"}
+ACTIONS = {"print", "print0", "delete", "ls", "prune", "quit"}
+PLAIN = {*ACTIONS, "empty", "executable", "depth", "xdev", "mount"}
 UNITS = {"b": 512, "c": 1, "k": 1024, "M": 1 << 20, "G": 1 << 30}
 
 
 class FindError(Exception):
     """A wrong expression."""
+
+
+class _Quit(Exception):
+    """Nothing more is looked at."""
 
 
 class _Find:
@@ -48,6 +55,8 @@ class _Find:
         self.depths = {"maxdepth": MAX_DEPTH, "mindepth": 0}
         self.depth_first = bool({"-delete", "-depth"} & {*words})
         self.acts = bool({"-print", "-print0", "-exec", "-delete", "-ls", "-printf"} & {*words})
+        apart = {"-xdev", "-mount"} & {*words}
+        self.foreign = {row.path for row in mounts.seen(process.machine, process.view.files) if apart}
         self.batches: dict[int, tuple[list[str], list[str]]] = {}
         self.pruned = False
         self.status = 0
@@ -115,8 +124,11 @@ class _Find:
         unit = f"[{''.join(UNITS)}]?" if name == "size" else ""
         if name in NUMBERS and not re.fullmatch(rf"[+-]?\d{{1,18}}{unit}", value):
             raise FindError(f"invalid argument `{value}' to `-{name}'")
-        if name == "perm" and not re.fullmatch("[-/]?[0-7]{1,4}", value):
-            raise FindError(f"invalid mode `{value}'")
+        if name == "perm":
+            mode = changed_mode(File(mode=0), value.removeprefix(value[0]) if value[0] in "-/" else value, 0)
+            if mode is None:
+                raise FindError(f"invalid mode `{value}'")
+            return name, (value[0], mode)
         return name, value
 
     def _exec(self) -> tuple[str, object]:
@@ -148,7 +160,7 @@ class _Find:
             return await self._act(kind, value, path, node)
         return self._about(kind, value, path, node)
 
-    def _about(self, kind: str, value: str, path: str, node: Node) -> bool:
+    def _about(self, kind: str, value: Any, path: str, node: Node) -> bool:
         if kind in ("name", "iname", "path", "ipath"):
             text = path if "path" in kind else path.rstrip("/").rsplit("/", 1)[-1] or "/"
             if kind[0] == "i":
@@ -165,16 +177,20 @@ class _Find:
             return other is not None and node.mtime > other.mtime
         if kind == "user":
             return value in (str(node.uid), name_of(self.process.view, node.uid))
+        if kind == "group":
+            return value in (str(node.gid), name_of(self.process.view, node.gid, "/etc/group"))
         if kind == "perm":
-            wanted = int(value.lstrip("-/"), 8)
-            some, every = bool(node.mode & wanted), node.mode & wanted == wanted
-            return {"-": every, "/": some}.get(value[0], node.mode & 0o7777 == wanted)
+            sign, wanted = value
+            some, every = not wanted or bool(node.mode & wanted), node.mode & wanted == wanted
+            return every if sign == "-" else some if sign == "/" else node.mode & 0o7777 == wanted
         return self._number(kind, value, node) if value is not None else True
 
     def _number(self, kind: str, value: str, node: Node) -> bool:
         age, wanted = self.process.machine.now() - node.mtime, int(value.strip("+-" + "".join(UNITS)))
         if kind == "size":
             actual: float = -(-ls.size(node) // UNITS.get(value[-1], 512))
+        elif kind == "links":
+            actual = node.links
         elif kind == "mmin":
             actual = -(-age // 60) if value[0] in "+-" else age // 60
         else:
@@ -206,6 +222,8 @@ class _Find:
                 return False
         elif kind == "prune":
             self.pruned = True
+        elif kind == "quit":
+            raise _Quit
         elif kind == "exec":
             start, command, end = value
             if end == ";":
@@ -224,12 +242,13 @@ async def find(process: Process) -> int:
         expression = _Find(process, words[split:])
     except FindError as error:
         return await process.fail(str(error))
-    for start in words[:split] or ["."]:
-        node = process.view.find(start, follow=False)
-        if node is None:
-            expression.status = await process.fail(f"'{start}': No such file or directory")
-        else:
-            await _descend(expression, start, node, 0)
+    with suppress(_Quit):
+        for start in words[:split] or ["."]:
+            node = process.view.find(start, follow=False)
+            if node is None:
+                expression.status = await process.fail(f"'{start}': No such file or directory")
+            else:
+                await _descend(expression, start, node, 0)
     for command, paths in expression.batches.values():
         for at in range(0, len(paths), MOST_ARGUMENTS):
             await run(process, [*command, *paths[at : at + MOST_ARGUMENTS]])
@@ -242,7 +261,10 @@ async def _descend(expression: _Find, path: str, node: Node, depth: int) -> None
     expression.pruned = False
     if not expression.depth_first:
         await _visit(expression, path, node, depth)
-    if isinstance(node, Directory) and depth < expression.depths["maxdepth"] and not expression.pruned:
+    apart = (
+        depth > 0 and bool(expression.foreign) and process.view.place(path, follow=False).path in expression.foreign
+    )
+    if isinstance(node, Directory) and depth < expression.depths["maxdepth"] and not expression.pruned | apart:
         if not process.view.may(node, 4):
             expression.status = await process.fail(f"'{path}': Permission denied")
         for name in node.names() if process.view.may(node, 4) else []:

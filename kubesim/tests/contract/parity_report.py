@@ -38,10 +38,11 @@ NODES_LEFT_OUT = (
 TOOLS_LEFT_OUT = (
     "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, "
     "random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, P, Q, "
-    "r, R, T, w, x, y and z, neither -s nor -z, and changes no case; find tests neither links, numbers of owners, "
-    "times of access nor regular expressions; sort neither checks nor begins keys within fields, uniq compares "
-    "whole lines, dd skips nothing, checksums are not checked, tar excludes nothing, and ls, cat, cut, diff and "
-    "xargs have their usual options alone. There is no man, nice, tput and yq."
+    "r, R, T, w, x, y and z, neither -s nor -z, and changes no case; find tests neither numbers of owners, times of "
+    "access nor regular expressions, and has no -ok and -execdir; sort neither checks nor begins "
+    "keys within fields, uniq compares whole lines, dd skips nothing, checksums are not checked, tar "
+    "excludes nothing, and ls, cat, cut, diff and xargs have their usual options alone. There is "
+    "no man, nice, tput and yq."
 )
 """What the tools of containers leave out."""
 PYTHON_LEFT_OUT = (
