@@ -119,6 +119,8 @@ class _Editor:
         name = command.name
         if name == "s":
             await self._substitute(command)
+        elif name == "y":
+            self.space = self.space.translate(command.pattern)
         elif name == "b":
             return True
         elif name == "t":
@@ -162,7 +164,7 @@ class _Editor:
             before = end
             count += 1
             done = count >= command.number
-            filled = "".join(part if isinstance(part, str) else match[part] or "" for part in command.parts)
+            filled = _filled(command.parts, match, plain=self.process.busybox)
             out += [text[at:start], filled if done else match[0]]
             size += len(out[-1])
             if size > LONGEST_SPACE:
@@ -178,6 +180,22 @@ class _Editor:
             self.changed = True
             if "p" in command.flags:
                 await self.write(self.space + "\n")
+
+
+def _filled(parts: list[str | int], match: Any, *, plain: bool) -> str:
+    """Return what stands in a match's place; ``plain`` is without changes of case, which BusyBox does not know."""
+    out = case = once = ""
+    for part in parts:
+        mark = part[1:] if isinstance(part, str) and len(part) == 2 and part[0] == "\\" else ""
+        if mark and not plain:
+            case, once = (case, mark) if mark in "ul" else (mark, once)
+            continue
+        text = mark or (part if isinstance(part, str) else match[part] or "")
+        text = {"U": text.upper, "L": text.lower}.get(case, text.__str__)()
+        if once and text:
+            text, once = (text[0].upper() if once == "u" else text[0].lower()) + text[1:], ""
+        out += text
+    return out
 
 
 async def sed(process: Process) -> int:

@@ -148,11 +148,13 @@ class Parser:
             command.text = self._text()
         elif name == "s":
             self._substitute(command)
+        elif name == "y":
+            self._exchange(command)
         elif name == "q":
             command.number = int(self._taken(r"[ \t]*(\d{0,9})") or 0)
         elif name not in NO_ARGUMENT:
             raise SedError(f"unknown command: `{name}'")
-        if (name == "q" or name in NO_ARGUMENT) and not _ENDS.match(self.script, self.at):
+        if (name in "qy" or name in NO_ARGUMENT) and not _ENDS.match(self.script, self.at):
             raise SedError("extra characters after command")
         self.commands.append(command)
 
@@ -179,17 +181,28 @@ class Parser:
         if wrong is not None:
             raise SedError(f"invalid reference \\{wrong} on `s' command's RHS")
 
+    def _exchange(self, command: Command) -> None:
+        what = "unterminated `y' command"
+        delimiter = self._taken(r"[^\\\n]")
+        if not delimiter:
+            raise SedError(what)
+        old, new = (
+            re.sub(r"\\([\\n])", lambda found: "\n" if found[1] == "n" else "\\", self._delimited(delimiter, what))
+            for _ in range(2)
+        )
+        if len(old) != len(new):
+            raise SedError("strings for `y' command are different lengths")
+        command.pattern = str.maketrans(old[::-1], new[::-1])
+
 
 def _replacement(text: str) -> list[str | int]:
-    """Split what a match is replaced by. Raises ``SedError`` for a change of case."""
+    """Split what a match is replaced by; a change of case stays as it is written, with its backslash."""
     out: list[str | int] = []
     for piece in re.findall(r"&|\\[\s\S]|[^&\\]+|\\", text):
         if piece == "&":
             out.append(0)
-        elif piece[0] != "\\" or piece == "\\":
+        elif piece[0] != "\\" or piece == "\\" or piece[1] in "ULEul":
             out.append(piece)
-        elif piece[1] in "ULEul":
-            raise SedError(f"invalid reference {piece} on `s' command's RHS")
         else:
             plain = {"n": "\n", "t": "\t", "r": "\r"}.get(piece[1], piece[1])
             out.append(int(plain) if plain.isdecimal() else plain)
