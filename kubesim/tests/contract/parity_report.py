@@ -36,13 +36,13 @@ NODES_LEFT_OUT = (
 )
 """What the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (
-    "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, random "
-    "numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, P, Q, r, R, T, "
-    "w, x and z, and neither -s nor -z; find tests neither numbers of owners, times of access nor regular "
-    "expressions, and has no -ok and -execdir; sort neither checks nor begins keys within fields, uniq compares "
-    "whole lines, dd skips nothing, checksums are not checked, tar excludes nothing, and ls, cat, cut, diff and "
-    "xargs have their usual options alone. BusyBox' top looks like that of procps. There is no "
-    "man, nice, tput and yq."
+    "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, no "
+    "close, random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, "
+    "P, Q, r, R, T, w, x and z, and neither -s nor -z; find tests neither numbers of owners, times of access nor "
+    "regular expressions, and has no -ok and -execdir; sort neither checks, begins keys within fields nor has -o, "
+    "uniq compares whole lines, dd skips nothing, checksums are not checked, tar excludes nothing, and ls, cat, "
+    "cut, diff and xargs have their usual options alone. BusyBox' top looks like that of procps. There is no man, "
+    "nice, tput and yq."
 )
 """What the tools of containers leave out."""
 PYTHON_LEFT_OUT = (
