@@ -256,8 +256,9 @@ def _come_to_rest(installation: Installation) -> None:
 
 def main() -> int:
     """Measure everything once and return how many goals were missed."""
+    ready = Figure("ready", ready_s(), "s", 3)
     with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder, installed(Path(folder)) as installation:
-        figures = [Figure("ready", installation.ready_s, "s", 3), *idle(installation)]
+        figures = [ready, *idle(installation)]
         figures += asyncio.run(watched(installation, json.loads(installation.run("live_scene"))))
     return report("live", figures, peer="kubectl get -w, ms")
 
