@@ -1,4 +1,4 @@
-"""What is kept of a cluster, by key: the cluster itself, its objects, and what its kubelets remember."""
+"""Records that are kept of a cluster, by key: the cluster itself, its objects, and what its kubelets remember."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Kept:
         return str(self.obj["metadata"]["name"])
 
     def wrong(self, found: Obj) -> bool:
-        """Whether somebody has led it elsewhere."""
+        """Tell whether somebody has led it elsewhere."""
         return any(found.get(field) != self.obj[field] for field in self.keeps)
 
 

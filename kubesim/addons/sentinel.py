@@ -343,7 +343,7 @@ class Janitor(Controller):
 
     @abstractmethod
     async def is_over(self, order: Obj) -> bool:
-        """Whether it is done."""
+        """Tell whether it is done."""
 
     async def _write(self, order: Obj, status: Obj, kind: str, reason: str, message: str) -> None:
         now = stamp(self.clock.now())
@@ -374,7 +374,7 @@ class Rebooter(Janitor):
         return f"reboot signal sent to {name}"
 
     async def is_over(self, order: Obj) -> bool:
-        """Whether the node has booted and is ready."""
+        """Tell whether the node has booted and is ready."""
         try:
             node = await self._node(order["spec"]["nodeName"])
         except ApiError:

@@ -184,7 +184,7 @@ def _message(validation: Obj, asked: Asked) -> str:
 
 
 BUDGET, BUDGET_OF_CONDITIONS = 10_000_000, 2_500_000
-"""What all expressions of a policy, and all conditions of one, may cost together."""
+"""Most that all expressions of a policy, and all conditions of one, may cost together."""
 SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 

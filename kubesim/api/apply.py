@@ -31,13 +31,13 @@ Pair = tuple[Any, Any]
 """An item that is there and one that is wanted; either may be None."""
 _GO = {str: "string", int: "int64", float: "float64", bool: "bool", list: "[]interface {}"}
 DUPLICATE = "duplicate entries for key"
-"""What is only found where everything else is right."""
+"""Beginning of the fault that is only told where there is no other."""
 _UNLIKE_ITEMS: dict[type, str] = {
     dict: "associative list without keys has an element that's a map type",
     list: "not supported: associative list with lists as elements",
     type(None): "associative list without keys has an element that's an explicit null",
 }
-"""What cannot be an item of a set, and how upstream says so."""
+"""Values that cannot be an item of a set, and upstream's words for them."""
 _WORDS = {"string": str, "bytes": str, "time": str, "bool": bool}
 
 

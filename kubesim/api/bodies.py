@@ -46,7 +46,7 @@ CONTEXTS = {
     "Invalid control character": "in string literal",
     "Expecting ':'": "after object key",
 }
-"""How Go's JSON decoder says where it was, by the words of Python's."""
+"""Places of Go's JSON decoder, by the words of Python's."""
 MARKS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 LITERALS = ("null", "true", "false")
 _GO_TYPES = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}

@@ -53,7 +53,7 @@ OWNER = "kubernetes.io/service-name"
 SERVICE_PORT = 443
 PODS = "(get pods.metrics.k8s.io)"
 SYSTEM = User("system:kube-aggregator", ("system:masters",))
-"""Who asks whether a server is there."""
+"""The caller that asks whether a server is there."""
 GroupVersion = tuple[str, str]
 
 
@@ -338,7 +338,7 @@ def slices(store: Store, registry: Registry, namespace: str, name: str) -> list[
 
 
 def is_available(service: Obj) -> bool:
-    """Whether the server of an APIService was there when it was last looked for."""
+    """Tell whether the server of an APIService was there when it was last looked for."""
     return is_true(service, "Available")
 
 

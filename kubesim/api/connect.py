@@ -115,7 +115,7 @@ def _stream(backend: Backend, request: web.Request, info: RequestInfo, pod: Obj,
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a proxy's path names: ``scheme:name:port``, the two around the name optional."""
+    """The target that a proxy's path names: ``scheme:name:port``, the two around the name optional."""
 
     scheme: str
     name: str

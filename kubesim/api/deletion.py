@@ -183,7 +183,7 @@ def _ask_budget(ops: Operations, pod: Obj, options: Options) -> None:
 
 
 def _unready_may_go(budget: Obj) -> bool:
-    """Whether unready pods may be evicted: always, or as long as those that must be healthy are."""
+    """Tell whether unready pods may be evicted: always, or as long as those that must be healthy are."""
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
     found = budget.get("status", {})

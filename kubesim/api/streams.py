@@ -36,7 +36,7 @@ LOG_PROTOCOLS = ("binary.k8s.io", "base64.binary.k8s.io")
 MAX_PENDING = 4096
 MAX_PENDING_BYTES = 16 * 1024 * 1024
 MAX_WAITING_BYTES = 64 * 1024 * 1024
-"""What may wait for all clients of a cluster together; beyond it none may have more than a fair part."""
+"""Most that may wait for all clients of a cluster together; beyond it none may have more than a fair part."""
 FAIR_BYTES = 256 * 1024
 CHUNK_BYTES = 256 * 1024
 BOOKMARK_SECONDS = 60.0
@@ -243,7 +243,7 @@ def container_of(pod: Obj, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WatchOptions:
-    """What a client wants to watch, and how it wants to be sent it."""
+    """A client's wish: the objects to watch, and the form in which they are sent."""
 
     kind: Kind
     namespace: str
@@ -251,7 +251,7 @@ class WatchOptions:
     encode: Encode
     resource_version: str = ""
     ask: Ask | None = None
-    """Who asks the webhook that converts the objects, where there is one."""
+    """The caller of the webhook that converts the objects, where there is one."""
     bookmarks: bool = False
     initial_events: bool | None = None
 

@@ -177,7 +177,7 @@ def _longer(history: str, revision: str) -> str:
 
 
 def has_deadline(deployment: Obj) -> bool:
-    """Whether the roll-out's progress is watched."""
+    """Tell whether the roll-out's progress is watched."""
     return bool(deployment["spec"].get("progressDeadlineSeconds", NO_DEADLINE) != NO_DEADLINE)
 
 
@@ -245,7 +245,7 @@ def judge_progress(deployment: Obj, status: Obj, newest: Obj | None, now: dateti
 
 
 def is_complete(deployment: Obj, status: Obj) -> bool:
-    """Whether all pods are of the newest template and available, and no other is left."""
+    """Tell whether all pods are of the newest template and available, and no other is left."""
     wanted = {replicas_of(deployment)}
     numbers = {status.get(name, 0) for name in ("updatedReplicas", "replicas", "availableReplicas")}
     return numbers == wanted and status.get("observedGeneration", 0) >= deployment["metadata"].get("generation", 1)

@@ -262,7 +262,7 @@ class Verdict:
 
     @property
     def counts(self) -> bool:
-        """Whether the failure counts against the limits."""
+        """Tell whether the failure counts against the limits."""
         return self.action != "Ignore"
 
 
@@ -301,20 +301,20 @@ def _by_condition(pod: Obj, patterns: list[Obj]) -> str | None:
 
 
 def only_failed_are_replaced(job: Obj) -> bool:
-    """Whether a pod that is being deleted is replaced only when it has ended."""
+    """Tell whether a pod that is being deleted is replaced only when it has ended."""
     spec = job["spec"]
     return spec.get("podReplacementPolicy") == "Failed" or spec.get("podFailurePolicy") is not None
 
 
 def has_failed(job: Obj, pod: Obj) -> bool:
-    """Whether a pod counts as failed: also one that is deleted before it could end, unless its end is waited for."""
+    """Tell whether a pod counts as failed: also one deleted before it could end, unless its end is waited for."""
     if pods.phase_of(pod) == "Failed":
         return True
     return not only_failed_are_replaced(job) and is_ending(pod) and pods.phase_of(pod) != "Succeeded"
 
 
 def index_has_failed(job: Obj, pod: Obj) -> bool:
-    """Whether a failed pod is the last one that its index may have."""
+    """Tell whether a failed pod is the last one that its index may have."""
     if not has_failed(job, pod):
         return False
     verdict = judge(job, pod)
@@ -357,12 +357,12 @@ def shown_indexes(indexes: Iterable[int]) -> str:
 
 
 def is_indexed(job: Obj) -> bool:
-    """Whether every completion of a job has a number of its own."""
+    """Tell whether every completion of a job has a number of its own."""
     return bool(job["spec"].get("completionMode") == "Indexed")
 
 
 def per_index(job: Obj) -> bool:
-    """Whether failures are counted for each index alone."""
+    """Tell whether failures are counted for each index alone."""
     return job["spec"].get("backoffLimitPerIndex") is not None
 
 
@@ -373,7 +373,7 @@ def index_of(pod: Obj) -> int:
 
 
 def is_valid(job: Obj, pod: Obj) -> bool:
-    """Whether a pod counts: any pod, but of an Indexed job one with an index that the job has."""
+    """Tell whether a pod counts: any pod, but of an Indexed job one with an index that the job has."""
     return not is_indexed(job) or UNKNOWN < index_of(pod) < job["spec"]["completions"]
 
 

@@ -72,7 +72,7 @@ class NodeController(Controller):
         self._health: dict[str, Health] = {}
         self._known: dict[str, Obj] = {}
         self._cut_off = False
-        """Whether all nodes were lost at the last look: the control plane is cut off then, and turns no pod out."""
+        """True when all nodes were lost at the last look: the control plane is cut off then, and turns no pod out."""
 
     def listen(self) -> None:
         """Watch nodes; their health is looked at now and then."""

@@ -16,7 +16,7 @@ from kubesim.store import Stored
 SECONDS = 30.0
 VERSIONS = ("v1", "v1beta1")
 OWN = ("labels", "annotations")
-"""What of the metadata it may."""
+"""Fields of the metadata that it may change."""
 
 
 @dataclass(frozen=True, eq=False)

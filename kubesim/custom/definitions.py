@@ -247,7 +247,7 @@ class CustomType:
 
     @cached_property
     def shape(self) -> Shape:
-        """How objects merge."""
+        """Return the way in which objects merge."""
         return values.shape_from(self.schema, "", whole=True)
 
     @cached_property

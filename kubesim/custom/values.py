@@ -268,7 +268,7 @@ class CustomField(FieldType):
 
     @property
     def key_defaults(self) -> dict[str, Any]:
-        """What the key of a list's entry is where the entry does not say so: nothing, for schemas want it said."""
+        """Return the default of a key of a list's entry: nothing, for schemas want it said."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""What a node with GPUs is made of: modules of its kernel, devices on its bus, and the driver's files in /proc."""
+"""Parts of a node with GPUs: modules of its kernel, devices on its bus, and the driver's files in /proc."""
 
 from __future__ import annotations
 

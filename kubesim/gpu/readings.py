@@ -84,7 +84,7 @@ class Reading:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no process has a context on it."""
+        """Tell whether no process has a context on it."""
         return not self.state.tasks
 
     @property

@@ -47,7 +47,7 @@ class KernelLog:
         self._records: deque[Record] = deque(maxlen=CAPACITY)
         self._next = 0
         self.positions: dict[str, int] = {}
-        """How far those have read who keep that in a file of the node."""
+        """Positions up to which those have read who keep that in a file of the node."""
 
     def write(self, at: datetime, text: str, level: int = 6, facility: int = KERNEL) -> None:
         """Add a record; ``text`` is cut at the kernel's longest, and one record is one line."""

@@ -155,7 +155,7 @@ class Monitoring:
 
     @property
     def following(self) -> bool:
-        """Whether anything of the cluster is followed."""
+        """Tell whether anything of the cluster is followed."""
         return self._telemetry is not None and self._telemetry.following
 
     async def stop(self) -> None:

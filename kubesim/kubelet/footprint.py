@@ -36,7 +36,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inhabited(Usage):
-    """What a container uses in whose machine something really runs; ``since`` is its start in seconds since 1970."""
+    """Use of a container in whose machine something really runs; ``since`` is its start in seconds since 1970."""
 
     machine: Machine
     since: float
@@ -204,7 +204,7 @@ def _badness(use: PodUse, container: ContainerUse, capacity: int) -> int:
 
 
 DETECT_S = 300.0
-"""How often a kubelet looks whether images fill their disk."""
+"""Seconds between two looks of a kubelet whether images fill their disk."""
 INODES = 9000
 """Entries of a file system that an image takes, more or less."""
 TOO_FEW = (

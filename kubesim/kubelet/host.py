@@ -29,7 +29,7 @@ class Watch:
     """Hears what happens to a node's disk and memory; this one does nothing about it."""
 
     config: Mapping[str, Any] = MappingProxyType({})
-    """What the configuration of the node's kubelet says beside the defaults."""
+    """Return the configuration of the node's kubelet beside the defaults."""
 
     def use(self, resource: str, amount: int) -> None:
         """Let so much of a resource be used by what is no pod, beside the node's own system."""

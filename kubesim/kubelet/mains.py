@@ -122,7 +122,7 @@ async def show(worker: PodWorker, container: Container, stdio: Stdio) -> None:
 
 
 TURNS = 50
-"""How far a process gets between two of its timers at most: many are run again at once, and nobody waits for long."""
+"""Most seconds of a process between two of its timers: many are run again at once, and nobody waits for long."""
 LONGEST_S = 6 * 3600.0
 """A process that has run for longer begins its second life so long ago."""
 

@@ -24,7 +24,7 @@ LONGEST_OUTPUT = 10 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What came of looking."""
+    """Result of a look."""
 
     well: bool
     text: str = ""
@@ -58,7 +58,7 @@ async def _probe_exec(sandbox: Sandbox, container: Container, command: list[str]
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a probe or hook goes."""
+    """Target of a probe or hook."""
 
     host: str
     port: int
@@ -231,7 +231,7 @@ class Probes:
 
 SIGKILL_CODE = 137
 LEAST_GRACE_S = 2.0
-"""What is left for the process itself after a hook has used up the grace."""
+"""Seconds left for the process itself after a hook has used up the grace."""
 Warn = Callable[[Container, str, str], Awaitable[None]]
 
 
@@ -247,7 +247,7 @@ class Stops:
         self._hooks: dict[str, asyncio.Task[None]] = {}
 
     def __contains__(self, container: Container) -> bool:
-        """Whether a container is being stopped."""
+        """Tell whether a container is being stopped."""
         return container.name in self._deadlines
 
     def begin(self, container: Container, deadline: datetime, *, graceful: bool) -> None:
@@ -288,7 +288,7 @@ class Stops:
         self._deadlines = {name: min(due, deadline) for name, due in self._deadlines.items()}
 
     def due(self, container: Container) -> datetime | None:
-        """When a container is killed; None where nobody stops it."""
+        """Return the moment at which a container is killed; None where nobody stops it."""
         return self._deadlines.get(container.name)
 
     def done(self, container: Container) -> None:

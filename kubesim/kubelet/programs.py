@@ -51,7 +51,7 @@ class Program:
     load: str = ""
     """What it does to the GPUs that it has (``gpu/loads.yaml``)."""
     stamped: bool = False
-    """Whether its lines say when they were printed (``logfile.py``)."""
+    """True when its lines say when they were printed (``logfile.py``)."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """The versions, devices and speed that its lines tell of."""
     start_error: str = ""

@@ -1,4 +1,4 @@
-"""What a pod's containers may use: volumes, disk space, and changes of their size."""
+"""Resources that a pod's containers may use: volumes, disk space, and changes of their size."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class Mounts:
 
 
 RETRY_S = 5.0
-"""How often a deferred change is tried again; upstream looks whenever a pod ends, and every three minutes."""
+"""Seconds between two tries of a deferred change; upstream looks whenever a pod ends, and every three minutes."""
 DEFERRED = "Deferred"
 Fits = Callable[[Obj], tuple[str, str] | None]
 """A pod -> why its node cannot give it what it asks for: reason and message; None where it can, and does."""

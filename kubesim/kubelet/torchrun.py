@@ -78,7 +78,7 @@ def crew(argv: Sequence[str], env: Mapping[str, str], devices: int, parent: int 
 
 
 class Numbers:
-    """Which number a node has given to each process: ascending with time, and the same whenever somebody looks."""
+    """Numbers that a node has given to its processes: ascending with time, and the same whenever somebody looks."""
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, int], int] = {}

@@ -103,7 +103,7 @@ class Monitor:
     """URL -> what answers there now."""
     server: Prometheus = field(default_factory=Prometheus)
     problem: str = ""
-    """Why the newest configuration was not loaded; the one before it stays in force, as with the real one."""
+    """Reason why the newest configuration was not loaded; the one before it stays in force, as with the real one."""
     _text: str = ""
     _jobs: tuple[Job, ...] = ()
     _known: dict[tuple[str, str, tuple[tuple[str, str], ...]], Target] = field(default_factory=dict)

@@ -130,9 +130,9 @@ def _is_port(entry: Obj, target: Party, port: int, protocol: str) -> bool:
 
 
 API_SERVER = Party("172.16.0.2")
-"""Where the service of the API leads: no policy knows a service's own address."""
+"""Address to which the service of the API leads: no policy knows a service's own address."""
 NAME_SERVER = Party("10.65.0.10", "kube-system", {"k8s-app": "kube-dns"}, {"dns": 53, "dns-tcp": 53})
-"""Who answers for names in a cluster without pods for that."""
+"""Server that answers for names in a cluster without pods for that."""
 POLICIES = "networkpolicies.networking.k8s.io"
 
 
@@ -146,14 +146,14 @@ class Gate:
         self._tags = tags
 
     async def opens(self, address: str, port: int, protocol: str = "TCP") -> bool:
-        """Whether a connection to an address gets there."""
+        """Tell whether a connection to an address gets there."""
         if not self._fabric.firewall.passes(self._tags, address, port, protocol.lower()):
             return False
         policies = await self._policies()
         return not policies or await self._permit(policies, await self._party(address), port, protocol)
 
     async def admits(self, target: Party, port: int, protocol: str = "TCP") -> bool:
-        """Whether policies permit a connection to somebody."""
+        """Tell whether policies permit a connection to somebody."""
         policies = await self._policies()
         return not policies or await self._permit(policies, target, port, protocol)
 

@@ -119,12 +119,12 @@ class Group:
 
     @property
     def labels(self) -> dict[str, str]:
-        """What every object of the group carries."""
+        """Labels that every object of the group carries."""
         return {GROUP_LABEL: self.name}
 
     @property
     def selector(self) -> str:
-        """What finds them."""
+        """Selector that finds them."""
         return f"{GROUP_LABEL}={self.name}"
 
     def request(self, node: str, purpose: str) -> str:

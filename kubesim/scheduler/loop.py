@@ -255,7 +255,7 @@ CAUSES = {
     "volumes": frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"}),
     "claims": frozenset({"DynamicResources"}),
 }
-"""What happens -> the plugins whose refusals it may lift. A node counts for the others only where the pod fits it."""
+"""Event -> the plugins whose refusals it may lift. A node counts for the others only where the pod fits it."""
 
 
 class Waiting:

@@ -106,7 +106,7 @@ class NodeState:
 
     @cached_property
     def allocatable(self) -> dict[str, int]:
-        """What its pods may have, counted when first asked for: whoever looks at labels alone needs none of it."""
+        """Resources for its pods, counted when first asked for: whoever looks at labels alone needs none of it."""
         allocatable = self.obj.get("status", {}).get("allocatable") or {}
         return {name: units(name, value) for name, value in allocatable.items()}
 
@@ -290,7 +290,7 @@ def _sidecars(spec: Obj) -> list[Obj]:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node is out: the reasons as texts, and the plugin that has them.
+    """Refusal of a node: the reasons as texts, and the plugin that has them.
 
     It is resolvable if removing pods from the node could lift it.
     """

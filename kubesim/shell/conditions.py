@@ -138,7 +138,7 @@ class _Reader:
 
     either_word, both_word = "-o", "-a"
     lazy = False
-    """Whether what cannot change the result is only read, not evaluated."""
+    """True while text that cannot change the result is only read, not evaluated."""
 
     def __init__(self, process: Process, items: Sequence[Word | str], shell: Shell | None) -> None:
         self.process = process

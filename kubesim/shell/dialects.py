@@ -8,7 +8,7 @@ OPENING = {
     "dash": (("cannot open", "cannot create"), ("No such file", "Directory nonexistent")),
     "ash": (("can't open", "can't create"), ("no such file", "nonexistent directory")),
 }
-"""What cannot be done to a file that is read or created, and what is missing."""
+"""Refusals of a file that is read or created, and the words for one that is missing."""
 
 
 def place(dialect: str, name: str, line: int, interactive: bool) -> str:

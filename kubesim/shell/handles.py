@@ -99,7 +99,7 @@ class Outside(Handle):
 
 
 class Stdio:
-    """Where a process outside ends: three streams, and a terminal's size if they are one."""
+    """Ends of a process outside: three streams, and a terminal's size if they are one."""
 
     def __init__(
         self,

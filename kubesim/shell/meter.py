@@ -1,8 +1,9 @@
-"""How much CPU time a container's processes have used, how they come to hold memory, and what becomes of too much."""
+"""Use of CPU time by a container's processes, the memory that they hold, and the end of those that hold too much."""
 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -88,20 +89,20 @@ FILLED = 4 << 30
 """Bytes that a program fills in a second."""
 
 
-class Holder:
-    """What of a process has to do with memory."""
+class Holder(ABC):
+    """Interface of a process to those who count its memory."""
 
     machine: Machine
     held: int
 
     @property
+    @abstractmethod
     def dying(self) -> bool:
-        """Whether a signal has been sent that ends this process."""
-        raise NotImplementedError
+        """Tell whether a signal has been sent that ends this process."""
 
+    @abstractmethod
     async def sleep(self, seconds: float) -> None:
         """Sleep on the clock."""
-        raise NotImplementedError
 
     async def claim(self, size: int) -> None:
         """Hold ``size`` bytes of memory from now on; more than the container may hold ends everything in it."""

@@ -1,4 +1,4 @@
-"""What a script is made of once it is parsed: words of parts, and commands; and the errors of one that is none."""
+"""Nodes of a parsed script: words of parts, and commands; and the errors of one that is none."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ MISTAKES = {
     "deep": "memory exhausted",
     "loop": "Bad for loop variable",
 }
-"""What dash says of mistakes that are no token's; BusyBox begins in lower case."""
+"""Words of dash for mistakes that are no token's; BusyBox begins in lower case."""
 
 
 class ScriptError(Exception):

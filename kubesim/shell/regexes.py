@@ -17,7 +17,7 @@ ESCAPES = {
     "<": "\\b(?=\\w)", ">": "\\b(?<=\\w)", "`": "\\A", "'": "\\Z", "n": "\\n", "t": "\\t",
     **{char: f"\\{char}" for char in "wWsSbB"}, **{digit: f"(?:\\{digit})" for digit in "123456789"},
 }  # fmt: skip
-"""What GNU's regular expressions know behind a backslash."""
+"""Letters that GNU's regular expressions know behind a backslash."""
 
 
 class RegexError(Exception):

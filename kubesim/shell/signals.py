@@ -7,11 +7,11 @@ from kubesim.shell.errors import POSIX
 NAMES: dict[int, str] = dict(enumerate(POSIX["signals"].split(), 1))
 NUMBERS = {name: number for number, name in NAMES.items()}
 LISTING = "".join(f"{value:2}) SIG{name}\n" for value, name in NAMES.items())
-"""What ``kill -l`` shows."""
+"""Table that ``kill -l`` shows."""
 HARMLESS = frozenset({"CHLD", "CONT", "URG", "WINCH"})
 STOPPING = frozenset({"STOP", "TSTP", "TTIN", "TTOU"})
 DEATHS: dict[str, str] = POSIX["deaths"]
-"""What a shell says of a process that one has ended; nothing of the others."""
+"""Words of a shell for a process that a signal has ended; nothing of the others."""
 
 
 def number(word: str) -> int | None:

@@ -17,7 +17,7 @@ from kubesim.shell.values import Values
 
 INHERITED = ("builtins", "status", "line", "last_background", "unchecked", "calls", "first", "began",
              "command_string", "line_offset", "named")  # fmt: skip
-"""What a subshell has of its shell beside its state."""
+"""Attributes that a subshell takes over from its shell beside the state."""
 
 
 class Subshells(Values):

@@ -1,4 +1,4 @@
-"""What a shell has: parameters, descriptors, traps, messages; and what becomes of redirections and assignments."""
+"""Parts of a shell: parameters, descriptors, traps, messages; and what becomes of redirections and assignments."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ FIN = 0x01
 _TABLE = data.read(Path(__file__).with_name("spdy.yaml"))
 _WORDS = [word.encode() for word in [*_TABLE["names"].split(), *_TABLE["values"]]]
 DICTIONARY = b"".join(len(word).to_bytes(4, "big") + word for word in _WORDS) + _TABLE["rest"].encode()
-"""What SPDY/3 compresses headers with: section 2.6.10.1."""
+"""Dictionary with which SPDY/3 compresses headers: section 2.6.10.1."""
 
 
 class SpdyError(Exception):

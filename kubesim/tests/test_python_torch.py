@@ -31,7 +31,7 @@ ENCODER = """TransformerEncoder(
     )
   )
 )"""
-"""What PyTorch prints of an encoder with two layers."""
+"""Printout by PyTorch of an encoder with two layers."""
 PRINTED = {
     "(x := torch.tensor(3.0, requires_grad=True)) is None or (x * x + 2 * x).backward() or x.grad": "tensor(8.)",
     "torch.equal(torch.manual_seed(0) and torch.rand(5), torch.manual_seed(0) and torch.rand(5))": "True",

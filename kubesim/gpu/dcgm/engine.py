@@ -1,4 +1,4 @@
-"""What a node's host engine (nv-hostengine) remembers between two calls: groups and watches."""
+"""Groups and watches that a node's host engine (nv-hostengine) remembers between two calls."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ COLUMN, PROCESS_COLUMN = 55, 42
 INDENT = 4
 SAMPLES, SPAN_S = 60, 118.0
 ALONE = "SUPPORTED_CLOCKS", "SUPPORTED_GPU_TARGET_TEMP", "ACCOUNTING", "VOLTAGE", "GSP_FIRMWARE_VERSION"
-"""What is told only when ``-d`` asks for it."""
+"""Sections that are told only when ``-d`` asks for them."""
 _PLACE = re.compile(r"\{([^}|]+)\|?([^}]*)\}")
 
 
@@ -208,13 +208,13 @@ _SAMPLED: dict[str, list[tuple[str, str, Callable[[Reading], float] | None]]] = 
     ],
     "CLOCK": [("SM Clock Samples", "MHz", None), ("Memory Clock Samples", "MHz", None)],
 }
-"""What a section of its own tells of the last two minutes, too."""
+"""Samples of the last two minutes, which a section tells beside its own rows."""
 
 
 _FILE = Path(__file__).with_name("elements.yaml")
 _BEGIN = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n<nvidia_smi_log>'
 _ALSO = {"Temperature": "SUPPORTED_GPU_TARGET_TEMP", "Fabric": "SUPPORTED_CLOCKS"}
-"""What follows a part of the report in XML only."""
+"""Elements that follow a part of the report in XML only."""
 
 
 def xml_page(view: View, only: Iterable[str] = ()) -> str:

@@ -1,4 +1,4 @@
-"""What a device says for each property of ``nvidia-smi --query-gpu`` that follows from more than one thing."""
+"""Properties of ``nvidia-smi --query-gpu`` that follow from more than one thing."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ CONDITIONS: dict[str, Callable[[Seen], bool]] = {
     "remaps": remaps,
     "retires": lambda seen: seen.device.product.family == "turing",
 }
-"""When a device tells of something at all."""
+"""Conditions under which a device tells of something at all."""
 
 
 def _link(seen: Seen) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a machine says of itself and of who asks: id, hostname, uname, free, uptime, who, last."""
+"""Facts that a machine tells of itself and of who asks: id, hostname, uname, free, uptime, who, last."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ NODES_LEFT_OUT = (
     "(-am), and lists no retired pages, accounted processes, supported clocks as CSV and possible placements of "
     "instances (mig -lgipp). There is no iptables, and no cluster autoscaler to install."
 )
-"""What the programs of nodes leave out."""
+"""Features that the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (
     "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, no "
     "close, random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, "
@@ -44,14 +44,14 @@ TOOLS_LEFT_OUT = (
     "cut, diff and xargs have their usual options alone. BusyBox' top looks like that of procps. There is no man, "
     "nice, tput and yq."
 )
-"""What the tools of containers leave out."""
+"""Features that the tools of containers leave out."""
 PYTHON_LEFT_OUT = (
     "Python in containers has the names of numpy, PyTorch, TensorFlow and Keras that scripts for GPUs use most. "
     "Numbers drawn with a seed repeat themselves, but are not NumPy's or PyTorch's own. Large arrays, convolutions, "
     "pools, attention and recurrent layers are estimated, and so is the course of their loss. TensorFlow has no "
     "GradientTape and no Variable; Keras has sequential models of dense layers."
 )
-"""What the libraries of Python leave out."""
+"""Names that the libraries of Python leave out."""
 UNKNOWN = re.compile(r"unknown (command|flag|shorthand flag)")
 GROUPS = ("apply", "auth", "certificate", "config", "create", "rollout", "set", "top")
 """Commands that have commands of their own."""

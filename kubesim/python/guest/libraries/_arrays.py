@@ -19,7 +19,7 @@ from _functions import ARITHMETIC, COMPARISONS, FUNCTIONS, OWN, REDUCTIONS, SAME
 MAX_COMPUTED, MAX_DRAWN, MAX_PRODUCTS = 1 << 16, 1 << 21, 1 << 18
 """Elements of a result that are computed one by one, that are listed, and multiplications of a matrix product."""
 keys = random.Random(0)
-"""Where the numbers of estimated arrays come from."""
+"""Source of the numbers of estimated arrays."""
 
 
 class Buffer:
@@ -321,7 +321,7 @@ class Array:
 
 Array.kind = Array
 PLAIN = object.__new__(Array)
-"""What arrays are made from that no program sees."""
+"""Module from which arrays are made that no program sees."""
 for name in ARITHMETIC + COMPARISONS:
     word, plain = "truediv" if name == "div" else name, lambda self, other, name=name: self._binary(name, other)
     setattr(Array, f"__{word}__", plain)
@@ -459,7 +459,7 @@ def flattened(data):
 
 
 class Source:
-    """Where random numbers come from: without a seed, others in each program."""
+    """Source of random numbers: without a seed, others in each program."""
 
     source = None
 

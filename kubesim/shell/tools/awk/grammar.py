@@ -9,7 +9,7 @@ from kubesim.shell.tools.awk.values import AwkError
 
 Expr = tuple[Any, ...]
 MAX_DEPTH, MAX_OPERATORS = 60, 250
-"""How deep a program may be nested, and how many operators an expression may have."""
+"""Most levels that a program may be nested, and most operators of an expression."""
 _TOKEN = re.compile(
     r"(?P<space>[ \t\r]+|\\\r?\n|#[^\n]*)"
     r"|(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"

@@ -37,7 +37,7 @@ class Command:
     text: str = ""
     pattern: Any = None
     parts: list[str | int] = field(default_factory=list)
-    """What a match is replaced by: texts, and numbers of groups."""
+    """Replacement of a match: texts, and numbers of groups."""
     flags: str = ""
     number: int = 0
     target: int = 0

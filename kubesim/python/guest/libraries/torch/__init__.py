@@ -174,7 +174,7 @@ state.source = Generator()
 _elements.EXCEPTIONS["UnpicklingError"] = pickle.UnpicklingError
 SAVED = {("torch._tensor", "rebuilt"), ("torch._tensor", "Tensor"), ("torch.nn", "Parameter"), ("torch._types", "device"),
          ("collections", "OrderedDict"), ("builtins", "set")}  # fmt: skip
-"""What a file may name of which only weights are read."""
+"""Names in a file of which only weights are read."""
 
 
 class WeightsUnpickler(pickle.Unpickler):
