@@ -273,7 +273,11 @@ def pack_preview(version: ScenarioVersion) -> SafeString:
         pack = packs.parse(version.files).bind()
     except PackError as exc:
         return format_html("<p>This version cannot be read: {}</p>", exc)
-    texts = {"statement": markdown.render(pack.statement), "brief": markdown.render(pack.brief)}
+    texts = {
+        "statement": markdown.render(pack.statement),
+        "brief": markdown.render(pack.brief),
+        "hints": [{"tier": hint.tier, "text": markdown.render(hint.text)} for hint in pack.hints],
+    }
     return render_to_string("admin/faults/_pack.html", {"pack": pack, **texts})
 
 

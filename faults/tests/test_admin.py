@@ -71,6 +71,7 @@ def test_a_scenario_shows_statement_brief_rubric_hints_and_all_versions(client, 
     assert "<script>alert(1)" not in html
     assert "Outstanding" in html
     assert "Tier 2" in html
+    assert "container <code>trainer</code>" in html
     for row in (version, newer):
         assert reverse("admin:faults_scenarioversion_change", args=[row.pk]) in html
 
