@@ -60,7 +60,7 @@ class Array:
     def _error(self, name, /, **values):
         """Return an exception; shapes are written as the library does."""
         values = {key: self._written(value) if isinstance(value, tuple) else value for key, value in values.items()}
-        return error(f"{self.library}.{name}", dims=self.ndim, **values)
+        return error(f"{self.library}.{name}", dims=len(getattr(self, "_shape", ())), **values)
 
     def __len__(self):
         if not self._shape:
@@ -299,7 +299,13 @@ class Array:
         return tuple(found) if len(found) > 1 else found[0]
 
     def _multiply(self, other):
-        """Return the matrix product of two arrays with two dimensions at least."""
+        """Return the matrix product of two arrays; one with one dimension is a row, or a column."""
+        if gone := [at for at, each in ((-2, self), (-1, other)) if each.ndim == 1]:
+            left, right = (
+                self.unsqueeze(0) if self.ndim == 1 else self,
+                other.unsqueeze(1) if other.ndim == 1 else other,
+            )
+            return left._multiply(right).squeeze(gone)
         (rows, inner), (below, columns) = self._shape[-2:], other._shape[-2:]
         if inner != below:
             before = math.prod(self._shape[:-1])
@@ -456,6 +462,27 @@ def flattened(data):
         if shape != parts[0][0]:
             raise Mismatch(parts[0][0], shape, at)
     return (len(parts), *(parts[0][0] if parts else ())), [value for _, values in parts for value in values]
+
+
+def built(base, data, dtype=None):
+    """Make an array of another library's array, or of nested lists."""
+    data = data.__array__() if hasattr(data, "__array__") else data
+    if isinstance(data, Array):
+        return base._load(data._shape, dtype or data._dtype, data._saved())
+    if hasattr(data, "__iter__") and not isinstance(data, (list, tuple, range, str)):
+        data = list(data)
+    try:
+        shape, values = flattened(data)
+    except Mismatch as problem:
+        left, right = (each[0] if each else 0 for each in (problem.left, problem.right))
+        raise base._error("uneven", count=len(data), left_size=left, right_size=right) from None
+    values = [each.item() if isinstance(each, Array) else each for each in values]
+    names = {getattr(value, "_name", None) for value in values}
+    dtype = dtype or (names.pop() if len(names) == 1 else None) or _elements.dtype_of(values, base.default)
+    if dtype is None:
+        kind = type(next(each for each in values if not isinstance(each, (int, float)))).__name__
+        raise base._error("no-text" if kind == "str" else "no-number", kind=kind)
+    return base._new(shape, dtype, values)
 
 
 class Source:

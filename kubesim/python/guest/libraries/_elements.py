@@ -2,6 +2,7 @@
 
 import builtins
 import functools
+import inspect
 import json
 import math
 import operator
@@ -9,16 +10,17 @@ import os
 from array import array
 from itertools import accumulate
 
+from machine import start
+
 EXCEPTIONS = {**vars(builtins)}
 """Exceptions by their names."""
 with open(f"{os.path.dirname(__file__)}/words.json", encoding="utf-8") as file:
     WORDS = json.load(file)
-CODES = {"bool": "B", "uint8": "B", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "float16": "f",
-         "bfloat16": "f", "float32": "f", "float64": "d"}  # fmt: skip
+with open(f"{os.path.dirname(__file__)}/names.json", encoding="utf-8") as file:
+    NAMES = json.load(file)
+CODES, ALIASES = NAMES["types"]["codes"], NAMES["types"]["aliases"]
 SIZES = {name: 2 if name.endswith("float16") else array(code).itemsize for name, code in CODES.items()}
 RANKS = {name: rank for rank, name in enumerate(CODES)}
-ALIASES = {float: "float64", int: "int64", bool: "bool", "float": "float64", "int": "int64", "double": "float64",
-           "f2": "float16", "f4": "float32", "f8": "float64", "i4": "int32", "i8": "int64", "u1": "uint8"}  # fmt: skip
 
 
 def error(name, /, **values):
@@ -47,10 +49,21 @@ def accepting(names):
     return decorate
 
 
-def bind(name, signature, args, options):
-    """Return the options of a class by the signature that they have. Raises TypeError."""
+def fixed(value):
+    return tuple(value) if isinstance(value, list) else value
+
+
+def pair(value):
+    return (value, value) if isinstance(value, int) else fixed(value)
+
+
+def bind(name, about, args, options):
+    """Return the options of a class as the table has them: ``needs`` and ``usual`` values. Raises TypeError."""
+    kind, usual = inspect.Parameter.POSITIONAL_OR_KEYWORD, about.get("usual", {})
+    parameters = [inspect.Parameter(each, kind) for each in about.get("needs", "").split()]
+    parameters += [inspect.Parameter(each, kind, default=fixed(value)) for each, value in usual.items()]
     try:
-        bound = signature.bind(*args, **options)
+        bound = inspect.Signature(parameters).bind(*args, **options)
     except TypeError as problem:
         raise TypeError(f"{name}.__init__() {problem}") from None
     bound.apply_defaults()
@@ -63,8 +76,8 @@ def is_float(dtype):
 
 def dtype_name(kind):
     """Return the name of a type of elements however a program names it; None for none."""
-    name = getattr(kind, "_name", kind)
-    name = ALIASES.get(name.lstrip("<") if isinstance(name, str) else name, name)
+    name = getattr(kind, "_name", kind.__name__ if isinstance(kind, type) else kind)
+    name = ALIASES.get(name.lstrip("<"), name) if isinstance(name, str) else name
     if name is not None and (not isinstance(name, str) or name not in CODES):
         raise error("numpy.type" if isinstance(kind, str) else "numpy.no-type", kind=kind)
     return name
@@ -102,6 +115,22 @@ def stored(values, dtype):
     except OverflowError:
         bits, low = SIZES[dtype] * 8, 0 if dtype[0] == "u" else 1 << SIZES[dtype] * 8 - 1
         return array(CODES[dtype], [(value + low) % (1 << bits) - low for value in values])
+
+
+def version(library):
+    """Return the version that the image has of a library, or of what it is built with."""
+    return start.get("libraries", {}).get(library) or NAMES["versions"][library]
+
+
+def missing(module, **known):
+    """Return a module's ``__getattr__``: it knows the version, which a program's start tells, and no other names."""
+
+    def __getattr__(name):
+        if name in known:
+            return known[name]()
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return __getattr__
 
 
 class Mismatch(ValueError):

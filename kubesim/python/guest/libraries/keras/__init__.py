@@ -1,7 +1,6 @@
 """Keras 3 on TensorFlow: sequential models of torch's layers, training and its log lines (keras/src/utils/progbar.py)."""
 
 import functools
-import inspect
 import math
 import os
 import re
@@ -13,8 +12,7 @@ import _device
 import numpy as np
 import tensorflow as tf
 import torch
-from _elements import accepting, bind, error
-from machine import start
+from _elements import NAMES, accepting, bind, error, missing, version
 from torch import nn
 from torch.nn import functional as F
 
@@ -22,65 +20,56 @@ HOST_S, DOWNLOAD = 0.0014, 25e6
 """Seconds of the processor that a step of a small model costs, and bytes per second from the internet."""
 MNIST, MNIST_SIZE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz", 11490434
 ACTIVATIONS = {None: tf.identity, "linear": tf.identity, **vars(tf.nn)}
-IGNORED = {"kernel_initializer", "bias_initializer", "kernel_regularizer", "dtype"}
-"""Options of layers that change nothing here."""
 counts = {}
 
 
 class Layer:
     """A layer, which makes torch's when it first sees an input."""
 
-    inner = None
-
-    def __init__(self, *args, name=None, input_shape=None, **options):
-        kind = type(self).__name__
-        signature, self.make, self.compute, self.shape = LAYERS[kind]
-        word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
-        count = counts[word] = counts.get(word, -1) + 1
-        self.name, self.given = name or (f"{word}_{count}" if count else word), input_shape
-        options = {key: value for key, value in options.items() if key not in IGNORED}
-        self.__dict__.update(bind(kind, inspect.signature(signature), args, options))
-        if "activation" in self.__dict__:
-            self.activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
-
-    def __call__(self, x, training=False):
-        x = tf.cast(x, "float32")
-        self.build(x._shape)
-        return self.compute(self, x, training)
-
-    output_shape = lambda self, shape: self.shape(self, shape)
+    inner, activation = None, None
+    output_shape = lambda self, shape: shape
+    build = lambda self, shape: None
     parameters = lambda self: [*self.inner.parameters()] if self.inner else []
     count_params = lambda self: sum(each.numel() for each in self.parameters())
     get_weights = lambda self: [each.detach().cpu().numpy() for each in self.parameters()]
 
+    @accepting(NAMES["ignored"]["Layer"])
+    def __init__(self, *args, name=None, input_shape=None, **options):
+        kind = type(self).__name__
+        word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
+        count = counts[word] = counts.get(word, -1) + 1
+        self.name, self.given = name or (f"{word}_{count}" if count else word), input_shape
+        self.__dict__.update(bind(kind, NAMES["keras"][kind], args, options))
+        self.activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
+
+    def __call__(self, x, training=False):
+        x = tf.cast(x, "float32")
+        self.build(x._shape)
+        return self.compute(x, training)
+
+
+class Dense(Layer):
+    output_shape = lambda self, shape: (*shape[:-1], self.units)
+
     def build(self, shape):
-        if self.make and not self.inner:
-            self.inner = self.make(self, shape).to(tf.config.place()[1])
+        self.inner = self.inner or nn.Linear(shape[-1], self.units, device=tf.config.place()[1])
+
+    def compute(self, x, training):
+        if x._shape[-1] != self.inner.in_features:
+            raise error("keras.input", name=self.name, wanted=self.inner.in_features, shape=x._shape)
+        return self.activation(self.inner(x))
 
 
-def _dense(layer, x, training):
-    if x._shape[-1] != layer.inner.in_features:
-        raise error("keras.input", name=layer.name, wanted=layer.inner.in_features, shape=x._shape)
-    return layer.activation(layer.inner(x))
+class Flatten(Layer):
+    output_shape = lambda self, shape: (shape[0], math.prod(shape[1:]))
+    compute = lambda self, x, training: x.flatten(1)
 
 
-_same = lambda layer, shape: shape
-LAYERS = {
-    "Dense": (lambda units, activation=None: None, lambda layer, shape: nn.Linear(shape[-1], layer.units), _dense,
-              lambda layer, shape: (*shape[:-1], layer.units)),
-    "Flatten": (lambda: None, None, lambda layer, x, training: tf.reshape(x, layer.output_shape(x._shape)),
-                lambda layer, shape: (shape[0], math.prod(shape[1:]))),
-    "Dropout": (lambda rate, seed=None: None, None, lambda layer, x, training: F.dropout(x, layer.rate, training), _same),
-}  # fmt: skip
-"""The options of layers, torch's layer, what they compute, and the shape of the result."""
-
-
-def Input(shape, batch_size=None, dtype=None, name=None):
-    return types.SimpleNamespace(given=shape)
+class Dropout(Layer):
+    compute = lambda self, x, training: F.dropout(x, self.rate, training)
 
 
 # Losses and optimizers: torch's.
-
 
 _floats = lambda y, p: tf.reshape(tf.cast(y, "float32"), p._shape)
 LOSSES = {
@@ -90,12 +79,12 @@ LOSSES = {
         F.binary_cross_entropy_with_logits if logits else F.binary_cross_entropy)(p, _floats(y, p)),
     "mean_squared_error": lambda y, p, logits: F.mse_loss(p, _floats(y, p)),
 }  # fmt: skip
+LOSSES["mse"] = LOSSES["mean_squared_error"]
 
 
 class Loss:
     def __init__(self, kind, from_logits=False):
-        self.kind, self.logits = {"mse": "mean_squared_error"}.get(kind, kind), from_logits
-        self.function = LOSSES[self.kind]
+        self.function, self.logits = LOSSES[kind], from_logits
 
     __call__ = lambda self, y, p: self.function(tf.convert_to_tensor(y), tf.convert_to_tensor(p), self.logits)
 
@@ -105,52 +94,46 @@ class Optimizer:
 
     inner = None
 
+    def __init__(self, *args, **options):
+        name = type(self).__name__
+        self.__dict__.update(bind(name, NAMES["keras"][name], args, options))
+
     def step(self, parameters):
-        made = self.inner = self.inner or self.make(parameters)
-        made.param_groups[0]["lr"] = self.learning_rate
-        made.step()
-        made.zero_grad()
+        if self.inner is None:
+            self.inner = getattr(torch.optim, type(self).__name__)(parameters, **self.options())
+        self.inner.param_groups[0]["lr"] = self.learning_rate
+        self.inner.step()
+        self.inner.zero_grad()
 
 
-class SGD(Optimizer):
-    def __init__(self, learning_rate=0.01, momentum=0.0, nesterov=False):
-        self.learning_rate = learning_rate
-        self.make = lambda parameters: torch.optim.SGD(parameters, momentum=momentum, nesterov=nesterov)
-
-
-class Adam(Optimizer):
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7):
-        self.learning_rate = learning_rate
-        self.make = lambda parameters: torch.optim.Adam(parameters, betas=(beta_1, beta_2), eps=epsilon)
-
-
-class RMSprop(Optimizer):
-    def __init__(self, learning_rate=0.001, rho=0.9, epsilon=1e-7):
-        self.learning_rate = learning_rate
-        self.make = lambda parameters: torch.optim.RMSprop(parameters, alpha=rho, eps=epsilon)
-
-
-KINDS = {each.__name__: each for each in (SGD, Adam, RMSprop)}
+OPTIONS = {
+    "SGD": lambda self: {"momentum": self.momentum, "nesterov": self.nesterov},
+    "Adam": lambda self: {"betas": (self.beta_1, self.beta_2), "eps": self.epsilon},
+    "RMSprop": lambda self: {"alpha": self.rho, "eps": self.epsilon},
+}
+KINDS = {name: type(name, (Optimizer,), {"options": options}) for name, options in OPTIONS.items()}
 
 # Training.
 
 
-class Progress:
-    """A line of Keras' progress bar, when a pass is done; ``verbose`` as fit has it."""
+def _told(count, verbose, began, values):
+    """Print the line of Keras' progress bar when a pass is done; ``verbose`` as fit has it."""
+    took = time.time() - began
+    each = took / count
+    unit = f"{each:.0f}s" if each >= 1 else f"{each * 1e3:.0f}ms" if each >= 1e-3 else f"{each * 1e6:.0f}us"
+    told = "".join(f" - {key}: {value:.4{'f' if value > 1e-3 else 'e'}}" for key, value in values.items())
+    if verbose == 2:
+        print(f"{count}/{count} - {took:.0f}s - {unit}/step{told}", flush=True)
+    elif verbose:
+        bar = f"\x1b[1m{count}/{count}\x1b[0m \x1b[32m{'━' * 20}\x1b[0m \x1b[1m{took:.0f}s\x1b[0m"
+        print(f"{bar} {unit}/step{told}", flush=True)
 
-    def __init__(self, target, verbose):
-        self.target, self.verbose, self.began = target, verbose, time.time()
 
-    def finish(self, values):
-        took = time.time() - self.began
-        each = took / self.target
-        unit = f"{each:.0f}s" if each >= 1 else f"{each * 1e3:.0f}ms" if each >= 1e-3 else f"{each * 1e6:.0f}us"
-        told = "".join(f" - {key}: {value:.4{'f' if value > 1e-3 else 'e'}}" for key, value in values.items())
-        count, told = f"{self.target}/{self.target}", f"{unit}/step{told}"
-        if self.verbose == 2:
-            print(f"{count} - {took:.0f}s - {told}", flush=True)
-        elif self.verbose:
-            print(f"\x1b[1m{count}\x1b[0m \x1b[32m{'━' * 20}\x1b[0m \x1b[1m{took:.0f}s\x1b[0m {told}", flush=True)
+def _batches(x, y, size):
+    if y is None:  # it is in batches already
+        return x
+    x, y, size = np.asarray(x), np.asarray(y), size or 32
+    return [(x[at : at + size], y[at : at + size]) for at in range(0, len(x), size)]
 
 
 class Sequential:
@@ -172,7 +155,7 @@ class Sequential:
     count_params = lambda self: sum(each.count_params() for each in self.layers)
     get_weights = lambda self: [each for layer in self.layers for each in layer.get_weights()]
 
-    @accepting("run_eagerly jit_compile steps_per_execution")
+    @accepting(NAMES["ignored"]["Sequential.compile"])
     def compile(self, optimizer="rmsprop", loss=None, metrics=()):
         kinds = {name.lower(): kind for name, kind in KINDS.items()}
         self.optimizer = kinds[optimizer.lower()]() if isinstance(optimizer, str) else optimizer
@@ -210,7 +193,7 @@ class Sequential:
             loss, right, samples = loss + found[0] * count, right + found[1] * count, samples + count
         return ({"accuracy": right / samples} if self.metrics else {}) | {"loss": loss / samples}
 
-    @accepting("shuffle class_weight sample_weight")
+    @accepting(NAMES["ignored"]["Sequential.fit"])
     def fit(self, x, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=(), validation_split=0.0,
             validation_data=None):  # fmt: skip
         if self.loss is None:
@@ -222,12 +205,11 @@ class Sequential:
         for epoch in range(epochs):
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
-            progress = Progress(len(_batches(x, y, batch_size)), verbose)
-            logs = self._pass(x, y, batch_size, True)
+            began, logs = time.time(), self._pass(x, y, batch_size, True)
             if validation_data:
                 found = self._pass(*validation_data, batch_size, False)
                 logs |= {f"val_{key}": value for key, value in found.items()}
-            progress.finish(logs)
+            _told(len(_batches(x, y, batch_size)), verbose, began, logs)
             for key, value in logs.items():
                 history.setdefault(key, []).append(value)
             for each in callbacks or ():
@@ -235,16 +217,15 @@ class Sequential:
         return types.SimpleNamespace(history=history, epoch=[*range(epochs)])
 
     def evaluate(self, x, y=None, batch_size=None, verbose="auto"):
-        progress = Progress(len(_batches(x, y, batch_size)), verbose)
-        logs = self._pass(x, y, batch_size, False)
-        progress.finish(logs)
+        began, logs = time.time(), self._pass(x, y, batch_size, False)
+        _told(len(_batches(x, y, batch_size)), verbose, began, logs)
         return [logs["loss"], logs["accuracy"]] if self.metrics else logs["loss"]
 
     def predict(self, x, batch_size=None, verbose="auto"):
-        progress = Progress(len(_batches(x, x, batch_size)), verbose)
+        began = time.time()
         with torch.no_grad():
             found = [self(part).numpy() for part, _ in _batches(x, x, batch_size)]
-        progress.finish({})
+        _told(len(found), verbose, began, {})
         return np.concatenate(found)
 
     def summary(self):
@@ -265,21 +246,14 @@ class Sequential:
         print(" Non-trainable params: 0 (0.00 B)")
 
 
-def _batches(x, y, size):
-    if y is None:  # it is in batches already
-        return x
-    x, y, size = np.asarray(x), np.asarray(y), size or 32
-    return [(x[at : at + size], y[at : at + size]) for at in range(0, len(x), size)]
-
-
 def load_data(path="mnist.npz"):
     """Return random digits of MNIST's size, downloaded when they are first asked for (keras/src/utils/file_utils.py)."""
     file = os.path.expanduser(f"~/.keras/datasets/{path}")
     if not os.path.exists(file):
         print(f"Downloading data from {MNIST}", flush=True)
-        progress = Progress(MNIST_SIZE, 1)
+        began = time.time()
         _device.session.spend(MNIST_SIZE / DOWNLOAD, 0.2)
-        progress.finish({})
+        _told(MNIST_SIZE, 1, began, {})
         os.makedirs(os.path.dirname(file), exist_ok=True)
         with open(file, "wb") as made:
             made.write(bytes(4096))
@@ -288,11 +262,12 @@ def load_data(path="mnist.npz"):
     return make(60000), make(10000)
 
 
+Input = lambda shape, batch_size=None, dtype=None, name=None: types.SimpleNamespace(given=shape)
 sections = {
-    "layers": {"Input": Input, **{name: type(name, (Layer,), {}) for name in LAYERS}},
+    "layers": {"Input": Input, "Dense": Dense, "Dropout": Dropout, "Flatten": Flatten},
     "models": {"Sequential": Sequential},
     "optimizers": KINDS,
-    "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES},
+    "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES if len(kind) > 3},
     "callbacks": {"Callback": type("Callback", (), {"on_epoch_end": lambda self, epoch, logs=None: None})},
     "datasets": {"mnist": types.SimpleNamespace(load_data=load_data)},
     "utils": {"set_random_seed": tf.random.set_seed},
@@ -300,9 +275,4 @@ sections = {
 tf.keras = sys.modules["tensorflow.keras"] = sys.modules[__name__]
 for section, members in sections.items():
     sys.modules[f"tensorflow.keras.{section}"] = torch._types.module(f"keras.{section}", **members)
-
-
-def __getattr__(name):
-    if name == "__version__":  # the image's, which is known once the program starts
-        return start.get("libraries", {}).get("keras") or "3.5.0"
-    raise AttributeError(f"module 'keras' has no attribute {name!r}")
+__getattr__ = missing("keras", __version__=lambda: version("keras"))

@@ -10,16 +10,10 @@ import _device
 import _elements
 import _format
 from _arrays import Array, Source, sizes
-from _elements import Mismatch, dtype_name, error, is_float, named
-from machine import start
+from _elements import dtype_name, is_float, missing, named, version
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
-UNARY = "abs exp log log2 log10 log1p sqrt sin cos tanh square sign floor ceil isnan isinf isfinite".split()
-BINARY = {"subtract": "sub", "multiply": "mul", "divide": "div", "power": "pow", "floor_divide": "floordiv"}
-BINARY |= {name: name for name in "add mod maximum minimum logical_and logical_or".split()}
-REDUCTIONS = "sum prod mean max min argmax argmin all any median".split()
-METHODS = "var std clip round argsort reshape transpose ravel squeeze copy dot cumsum nonzero".split()
-"""Methods of an array that are functions as well, as reductions are."""
+OWN = _elements.NAMES["numpy"]
 AxisError = type("AxisError", (ValueError, IndexError), {"__module__": "numpy.exceptions"})
 _elements.EXCEPTIONS["AxisError"] = AxisError
 
@@ -93,19 +87,15 @@ class ndarray(Array):
         other = asarray(other)
         inner = -2 if other.ndim > 1 else -1
         if self._shape and other._shape and self._shape[-1] != other._shape[inner]:
-            sides = {
-                "a": self._shape[-1],
-                "b": other._shape[inner],
-                "dim_a": self.ndim - 1,
-                "dim_b": other.ndim + inner,
-            }
-            raise self._error("dot", left=self._shape, right=other._shape, **sides)
+            dims = {"dim_a": self.ndim - 1, "dim_b": other.ndim + inner}
+            sides = {"left": self._shape, "right": other._shape, "a": self._shape[-1], "b": other._shape[inner]}
+            raise self._error("dot", **sides, **dims)
         return matmul(self, other) if self._shape and other._shape else self * other
 
     def _in_place(self, name, other):
         found = self._binary(name, other)
         if is_float(found.dtype.name) and not is_float(self._dtype):
-            word = next((key for key, its in BINARY.items() if its == name), name)
+            word = next((key for key, its in OWN["binary"].items() if its == name), name)
             raise self._error("cast", word=word, found=found.dtype.name, own=self._dtype)
         self[...] = found
         return self
@@ -130,7 +120,7 @@ class generic:
     item = tolist = lambda self: self.python(self)
     max = min = sum = mean = lambda self: self
     __str__ = lambda self: _format.shortest(self, self._name) if self.python is float else repr(self.python(self))
-    __repr__ = lambda self: f"np.{type(self).__name__}({self})" if _version()[0] > "1" else str(self)
+    __repr__ = lambda self: f"np.{type(self).__name__}({self})" if version("numpy")[0] > "1" else str(self)
     __reduce__ = lambda self: (type(self), (self.python(self),))
 
 
@@ -144,37 +134,19 @@ globals().update({kind.__name__: kind for kind in SCALARS.values() if kind.__nam
 ndarray.kind = ndarray
 _first = object.__new__(ndarray)
 _loaded = lambda *saved: _first._load(*saved)
-for name in REDUCTIONS:
+for name in OWN["reductions"].split():
     reduction = lambda self, axis=None, keepdims=False, *, name=name: self._reduced(name, axis, keepdims)
     setattr(ndarray, name, named(name, reduction))
-for name in UNARY:
+for name in OWN["unary"].split():
     globals()[name] = named(name, lambda x, *, name=name: asarray(x)._unary(name))
-for own, name in BINARY.items():
+for own, name in OWN["binary"].items():
     globals()[own] = named(own, lambda x, y, *, name=name: asarray(x)._binary(name, y))
-for name in REDUCTIONS + METHODS:
+for name in f"{OWN['reductions']} {OWN['methods']}".split():
     globals()[name] = lambda a, *args, name=name, **more: getattr(asarray(a), name)(*args, **more)
 
 
 def array(data, dtype=None, copy=True):
-    kind, data = dtype_name(dtype), data.__array__() if hasattr(data, "__array__") else data
-    if isinstance(data, Array):
-        return (
-            data._copy(kind)
-            if data.kind is ndarray
-            else _first._load(data._shape, kind or data._dtype, data._saved())
-        )
-    if hasattr(data, "__iter__") and not isinstance(data, (list, tuple, builtins.range, str)):
-        data = list(data)
-    try:
-        shape, values = _arrays.flattened(data)
-    except Mismatch:
-        raise error("numpy.array", count=len(data)) from None
-    values = [each.item() if isinstance(each, Array) else each for each in values]
-    names = {getattr(value, "_name", None) for value in values}
-    kind = kind or (names.pop() if len(names) == 1 else None) or _elements.dtype_of(values, "float64")
-    if kind is None:
-        raise TypeError("only arrays of numbers are available here")
-    return _first._new(shape, kind, values)
+    return _arrays.built(_first, data, dtype_name(dtype))
 
 
 def asarray(data, dtype=None):
@@ -211,12 +183,10 @@ def stack(arrays, axis=0):
 
 def matmul(a, b):
     a, b = asarray(a), asarray(b)
-    left, right = a if a.ndim > 1 else a.unsqueeze(0), b if b.ndim > 1 else b.unsqueeze(1)
-    found = left._multiply(right)
-    if found._buffer.data is None:
+    found = a._multiply(b)
+    if isinstance(found, ndarray) and found._buffer.data is None:
         _device.session.work(None, 2 * found.size * a._shape[-1] * (found.itemsize / 4), a.nbytes + b.nbytes)
-    gone = [at for at, each in ((-2, a), (-1, b)) if each.ndim == 1]
-    return found.squeeze(gone) if gone else found
+    return found
 
 
 def where(condition, x=None, y=None):
@@ -307,19 +277,12 @@ def _module(name, **members):
 
 
 _global = Generator()
-NAMES = "seed rand randn random normal uniform randint permutation shuffle choice".split()
 linalg = _module(
     "linalg", norm=lambda x, axis=None, keepdims=False: (asarray(x) * 1.0)._reduced("norm", axis, keepdims)
 )
 random = _module(
     "random", Generator=Generator, RandomState=Generator, default_rng=Generator,
-    **{name: lambda *args, name=name, **more: getattr(_global, name)(*args, **more) for name in NAMES},
+    **{name: lambda *args, name=name, **more: getattr(_global, name)(*args, **more) for name in OWN["random"].split()},
 )  # fmt: skip
-_version = lambda: start.get("libraries", {}).get("numpy") or "1.26.4"
 del name, own
-
-
-def __getattr__(name):
-    if name == "__version__":
-        return _version()
-    raise AttributeError(f"module 'numpy' has no attribute {name!r}")
+__getattr__ = missing("numpy", __version__=lambda: version("numpy"))

@@ -14,33 +14,33 @@ from collections import namedtuple
 import _device
 import numpy as np
 import torch
-from _arrays import Source, sizes
-from _elements import EXCEPTIONS, accepting, dtype_name, error
+from _arrays import Source, built, sizes
+from _elements import EXCEPTIONS, NAMES, accepting, dtype_name, error, missing, version
 from machine import start
 
-WORDS = {"add": "AddV2", "div": "RealDiv", "floordiv": "FloorDiv"}
-TYPES = {"float32": "float", "float64": "double", "float16": "half"}
-space = types.SimpleNamespace
-_type = lambda tensor: TYPES.get(tensor._dtype, tensor._dtype)
-
+OWN, space = NAMES["tensorflow"], types.SimpleNamespace
 BFC_SHARE = 0.9965
 """The part of what is free of a device that TensorFlow takes when it makes the device."""
 JOB = "/job:localhost/replica:0/task:0/device:"
 PhysicalDevice = namedtuple("PhysicalDevice", "name device_type")
 OpError = type("OpError", (Exception,), {"__module__": "tensorflow.python.framework.errors_impl"})
-errors = types.SimpleNamespace(OpError=OpError)
+errors = space(OpError=OpError)
 for each in ("InvalidArgumentError", "ResourceExhaustedError", "InternalError"):
-    EXCEPTIONS[each] = type(each, (OpError,), {"__module__": OpError.__module__})
-    setattr(errors, each, EXCEPTIONS[each])
+    EXCEPTIONS[each] = vars(errors)[each] = type(each, (OpError,), {"__module__": OpError.__module__})
+is_built_with_cuda = lambda: builtins.bool(start.get("libraries", {}).get("cuda"))
+_type = lambda tensor: OWN["types"].get(tensor._dtype, tensor._dtype)
+_number = lambda name: int(name.rpartition(":")[2])
 
 
 class Config:
     """tf.config: the devices that the program may see of the machine's, and those that it has made of them."""
 
+    visible = gpus = None
     experimental = property(lambda self: self)
+    get_memory_info = lambda self, device: (
+        lambda gpu: {"current": gpu.allocated, "peak": gpu.peak})(self.open()[_number(device)])  # fmt: skip
 
     def __init__(self):
-        self.visible = self.gpus = None
         self.growth, self.scopes = {}, []
 
     def list_physical_devices(self, device_type=None):
@@ -61,10 +61,6 @@ class Config:
     def set_memory_growth(self, device, enable):
         self.growth[device] = self.chosen("Physical", self.growth.get(device, False), enable)
 
-    def get_memory_info(self, device):
-        gpu = self.open()[_number(device)]
-        return {"current": gpu.allocated, "peak": gpu.peak}
-
     def chosen(self, what, old, new):
         """Return a new setting. Raises RuntimeError where it comes too late to change the old one."""
         if old != new and self.gpus is not None:
@@ -80,35 +76,27 @@ class Config:
                 place = "external/local_xla/xla/stream_executor/cuda/cuda_driver.cc:266"
                 tell("E", place, f"failed call to cuInit: CUDA_ERROR_{text}")
             for each in self.get_visible_devices("GPU"):
-                self.gpus.append(self.make(_device.session.open()[_number(each.name)], each))
+                gpu = _device.session.open()[_number(each.name)]
+                size = int(gpu.reserve(0)["free"] * BFC_SHARE)
+                if not self.growth.get(each):
+                    gpu.reserve(size)
+                told = "Created device {job}GPU:{at} with {size} MB memory:  -> device: {index}, name: {name}, pci bus id: {bus}, "
+                told += "compute capability: {capability[0]}.{capability[1]}"
+                told = told.format(job=JOB, at=len(self.gpus), size=size >> 20, index=gpu.index, **gpu.about)
+                tell("I", "tensorflow/core/common_runtime/gpu/gpu_device.cc:2021", told)
+                self.gpus.append(gpu)
         return self.gpus
-
-    def make(self, gpu, physical):
-        size, about = int(gpu.reserve(0)["free"] * BFC_SHARE), gpu.about
-        if not self.growth.get(physical):
-            gpu.reserve(size)
-        made = (
-            f"Created device {JOB}GPU:{len(self.gpus)} with {size >> 20} MB memory:  -> device: {gpu.index}, name: "
-        )
-        made += "{name}, pci bus id: {bus}, compute capability: {capability[0]}.{capability[1]}".format_map(about)
-        tell("I", "tensorflow/core/common_runtime/gpu/gpu_device.cc:2021", made)
-        return gpu
 
     def place(self):
         """Return the device on which an operation runs: its name, and as torch has it."""
         gpus, name = self.open(), self.scopes[-1] if self.scopes else ""
         kind, _, number = name.upper().replace("DEVICE:", "").rpartition("/")[2].partition(":")
         kind, number = kind or ("GPU" if gpus else "CPU"), int(number or 0)
-        if kind == "CPU" or kind == "GPU" and number < len(gpus):
-            return f"{JOB}{kind}:{number}", torch.device(
-                "cuda", gpus[number].index
-            ) if kind == "GPU" else torch.device("cpu")
-        known = ", ".join([f"{JOB}CPU:0", *(f"{JOB}GPU:{at}" for at in builtins.range(len(gpus)))])
-        raise error("tensorflow.device", name=f"{JOB}{kind}:{number}", known=known)
-
-
-_number = lambda name: int(name.rpartition(":")[2])
-is_built_with_cuda = lambda: builtins.bool(start.get("libraries", {}).get("cuda"))
+        known = {f"{JOB}CPU:0": torch.device("cpu")}
+        known |= {f"{JOB}GPU:{at}": torch.device("cuda", gpu.index) for at, gpu in enumerate(gpus)}
+        if (name := f"{JOB}{kind}:{number}") not in known:
+            raise error("tensorflow.device", name=name, known=", ".join(known))
+        return name, known[name]
 
 
 def tell(level, place, text):
@@ -128,7 +116,7 @@ def device(name):
 
 
 config = Config()
-test = types.SimpleNamespace(
+test = space(
     is_built_with_cuda=is_built_with_cuda, is_gpu_available=lambda: builtins.bool(config.open()),
     gpu_device_name=lambda: "/device:GPU:0" if config.open() else "",
 )  # fmt: skip
@@ -155,6 +143,7 @@ class Tensor(torch.Tensor):
     _written = staticmethod(lambda shape: str(list(shape)).replace(" ", ""))
     __str__ = lambda self: f"tf.Tensor({self.numpy()!s}, shape={self._shape}, dtype={self._dtype})"
     __repr__ = lambda self: f"<tf.Tensor: shape={self._shape}, dtype={self._dtype}, numpy={self.numpy()!r}>"
+    __array__ = lambda self: np.asarray(self.numpy())
 
     def _home(self, source):
         self._at, found = config.place()
@@ -172,14 +161,12 @@ class Tensor(torch.Tensor):
         self._wait()
         return np._first._load(self._shape, self._dtype, self._saved())[()]
 
-    __array__ = lambda self: np.asarray(self.numpy())
-
     def _binary(self, name, other, turned=False):
         if other is None or isinstance(other, str):
             raise self._error("convert", value=other, kind=type(other))
         other = other if isinstance(other, torch.Tensor) else convert_to_tensor(other, self._dtype)
         left, right = (other, self) if turned else (self, other)
-        self.word = WORDS.get(name, name.title())
+        self.word = OWN["operations"].get(name, name.title())
         if len({left._dtype, right._dtype} - {"bool"}) > 1:  # a dropout multiplies by truths
             raise self._error("types", left=_type(left), right=_type(right))
         return super()._binary(name, other, turned)
@@ -197,35 +184,19 @@ def convert_to_tensor(value, dtype=None):
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(each, Tensor) for each in value):
         return stack([convert_to_tensor(each, dtype) for each in value])
-    made = np.asarray(value)
-    usual = {"float64": "float32", "int64": "int32"} if not isinstance(value, (np.ndarray, np.generic)) else {}
-    return _first._load(made._shape, name or usual.get(made._dtype, made._dtype), made._saved())
+    made = built(_first, value, name)
+    given = name or hasattr(value, "__array__") or hasattr(value, "_name") or made._dtype != "int64"
+    return made if given else built(_first, made, "int32")
 
 
 # Functions, by their names in TensorFlow.
 
-ELEMENTS = "abs exp log sqrt square sin cos tanh sigmoid sign floor round".split()
-PAIRS = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "pow": "pow", "maximum": "maximum",
-         "minimum": "minimum", "equal": "eq", "not_equal": "ne", "greater": "gt", "less": "lt"}  # fmt: skip
-REDUCTIONS = "sum mean max min prod all any".split()
 
-
-def _element(core):
-    return lambda x, name=None: convert_to_tensor(x)._unary(core)
-
-
-def _pair(core):
-    return lambda x, y, name=None: convert_to_tensor(x, getattr(y, "_dtype", None))._binary(core, y)
-
-
-def _reduction(name):
-    def run(input_tensor, axis=None, keepdims=False):
-        x = convert_to_tensor(input_tensor)
-        whole = name == "mean" and "float" not in x._dtype
-        made = (cast(x, "float32") if whole else x)._reduced(name, axis, keepdims)
-        return cast(made, x._dtype) if name in ("sum", "mean", "prod") else made
-
-    return run
+def _reduced(x, name, axis, keepdims):
+    x = convert_to_tensor(x)
+    whole = name == "mean" and "float" not in x._dtype
+    made = (cast(x, "float32") if whole else x)._reduced(name, axis, keepdims)
+    return cast(made, x._dtype) if name in ("sum", "mean", "prod") else made
 
 
 def matmul(a, b, transpose_a=False, transpose_b=False):
@@ -236,33 +207,31 @@ def matmul(a, b, transpose_a=False, transpose_b=False):
     return torch.matmul(a, b)
 
 
-def transpose(a, perm=None):
-    x = convert_to_tensor(a)
-    return x.permute([*builtins.range(x.ndim)][::-1] if perm is None else [*perm])
-
-
 def constant(value, dtype=None, shape=None, name="Const"):
     made = convert_to_tensor(value, dtype)
     return made if shape is None else fill(shape, made) if made._count() == 1 else reshape(made, shape)
 
 
-@accepting("jit_compile input_signature reduce_retracing autograph")
+@accepting(NAMES["ignored"]["function"])
 def function(func=None):
     return func if callable(func) else lambda each: each
 
 
 math = space(
     argmax=lambda input, axis=0: convert_to_tensor(input)._reduced("argmax", axis),
-    **{name: _element(name) for name in ELEMENTS},
-    **{name: _pair(core) for name, core in PAIRS.items()},
-    **{f"reduce_{name}": _reduction(name) for name in REDUCTIONS},
-)
-globals().update({name: each for name, each in vars(math).items() if name != "log"})
+    **{name: lambda x, name=None, *, core=name: convert_to_tensor(x)._unary(core) for name in OWN["unary"].split()},
+    **{name: lambda x, y, name=None, *, core=core: convert_to_tensor(x, getattr(y, "_dtype", None))._binary(core, y)
+       for name, core in OWN["binary"].items()},
+    **{f"reduce_{name}": lambda input_tensor, axis=None, keepdims=False, *, name=name: _reduced(
+        input_tensor, name, axis, keepdims) for name in OWN["reductions"].split()},
+)  # fmt: skip
+globals().update({name: each for name, each in vars(math).items() if name not in ("log", "relu")})
 zeros, ones = (
     lambda shape, dtype="float32", *, value=value: _first._guess(sizes((shape,)), dtype_name(dtype), value)
     for value in (0.0, 1.0)
 )
 reshape = lambda tensor, shape, name=None: convert_to_tensor(tensor).reshape(sizes((shape,)))
+transpose = lambda a, perm=None: convert_to_tensor(a).permute(perm or [*builtins.range(len(np.shape(a)))][::-1])
 fill = lambda dims, value: convert_to_tensor(value).expand(sizes((dims,)))
 cast = lambda x, dtype, name=None: convert_to_tensor(x).to(torch.DTYPES[dtype_name(dtype)])
 concat = lambda values, axis, name=None: torch.cat([convert_to_tensor(each) for each in values], axis)
@@ -285,11 +254,6 @@ random = space(
     uniform=lambda shape, minval=0, maxval=1.0, dtype="float32": _draw(
         "uniform" if "float" in dtype_name(dtype) else "whole", minval, maxval, shape, dtype),
 )  # fmt: skip
-nn = space(softmax=softmax, relu=_element("relu"), sigmoid=math.sigmoid, tanh=math.tanh)
+nn = space(softmax=softmax, relu=math.relu, sigmoid=math.sigmoid, tanh=math.tanh)
 globals().update({name: DType(name) for name in torch.DTYPES})
-
-
-def __getattr__(name):
-    if name == "__version__":  # the image's, which is known once the program starts
-        return start.get("libraries", {}).get("tensorflow") or "2.17.0"
-    raise AttributeError(f"module 'tensorflow' has no attribute {name!r}")
+__getattr__ = missing("tensorflow", __version__=lambda: version("tensorflow"))

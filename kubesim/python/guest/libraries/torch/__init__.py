@@ -11,57 +11,36 @@ import _arrays
 import _elements
 import numpy
 from _arrays import Source, sizes
-from _elements import accepting, named
+from _elements import NAMES, accepting, missing, named
 
 from torch import _types
 from torch._tensor import Size, Tensor, blank, cat, drawn, matmul, set_grad, where
-from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, module, state, version_of
+from torch._types import DTYPES, AcceleratorError, OutOfMemoryError, device, dtype, module, state
 
 __all__ = ["AcceleratorError", "OutOfMemoryError", "Size", "Tensor", "cat", "device", "dtype", "matmul", "where"]
 globals().update(DTYPES)
 long, int, float, double, half = (DTYPES[each] for each in "int64 int32 float32 float64 float16".split())
 inf, nan, pi = math.inf, math.nan, math.pi
-NAMES = """softmax log_softmax clamp clip sort chunk unique argsort topk cumsum flatten reshape squeeze unsqueeze permute transpose t split
-gather masked_fill numel clone abs neg exp log log2 log10 log1p sqrt rsqrt sin cos tanh sigmoid relu square
-sign floor ceil round logical_not isnan isinf isfinite add sub mul div pow maximum minimum logical_and logical_or eq ne lt
-le gt ge sum mean prod argmax argmin all any logsumexp norm median std var max min mm bmm dot"""
-"""Functions that are methods."""
-for name in NAMES.split():
+for name in NAMES["torch"]["methods"].split():
     globals()[name] = lambda x, *args, name=name, **more: getattr(x, name)(*args, **more)
 
 
-class no_grad(set_grad):
-    def __init__(self, mode=True):
-        super().__init__(not mode)
-
-
-inference_mode, enable_grad = no_grad, lambda: set_grad(True)
+inference_mode = no_grad = lambda mode=True: set_grad(False)(mode) if callable(mode) else set_grad(not mode)
+enable_grad = lambda: set_grad(True)
 is_grad_enabled, is_tensor = lambda: state.grad, lambda x: isinstance(x, Tensor)
 set_num_threads = set_float32_matmul_precision = lambda wanted: None
 _marked = lambda made, wants: made.requires_grad_() if wants else made
 
 
-@accepting("fullgraph dynamic backend mode options")
+@accepting(NAMES["ignored"]["compile"])
 def compile(model=None):
     return model if model is not None else lambda made: made
 
 
 def tensor(data, dtype=None, device=None, requires_grad=False):
-    if hasattr(data, "__array__") and not isinstance(data, Tensor):
-        data = as_tensor(data)
     if isinstance(data, Tensor):
         return _marked(data.detach().to(device=device, dtype=dtype, copy=True), requires_grad)
-    try:
-        shape, values = _arrays.flattened(data)
-    except _elements.Mismatch as error:
-        left, right = (each[0] if each else 0 for each in (error.left, error.right))
-        raise ValueError(f"expected sequence of length {left} at dim 1 (got {right})") from None
-    values = [each.item() if isinstance(each, Tensor) else each for each in values]
-    name = _elements.dtype_of(values, state.default)
-    if name is None:
-        kind = type(next(each for each in values if not isinstance(each, (builtins.int, builtins.float)))).__name__
-        raise TypeError(f"new(): invalid data type '{kind}'" if kind == "str" else f"must be real number, not {kind}")
-    return _marked(blank(device)._new(shape, dtype.name if dtype else name, values), requires_grad)
+    return _marked(_arrays.built(blank(device), data, dtype.name if dtype else None), requires_grad)
 
 
 def as_tensor(data, dtype=None, device=None):
@@ -79,26 +58,22 @@ def full(shape, fill_value, dtype=None, device=None, requires_grad=False):
     return _marked(blank(device)._guess(sizes((shape,)), name, fill_value), requires_grad)
 
 
-def _maker(name, make):
-    """Return a function that makes a tensor of a size, and one that makes it like another tensor."""
-
+def _maker(kind, value):
     def made(*size, dtype=None, device=None, requires_grad=False, generator=None, pin_memory=False):
-        found = make(sizes(size), dtype.name if dtype else state.default, device, generator)
-        return found.requires_grad_() if requires_grad else found
+        name = dtype.name if dtype else state.default
+        return _marked(drawn(kind, sizes(size), name, device, value, 1.0, generator), requires_grad)
 
-    return named(name, made), lambda x, *, dtype=None, device=None: made(
-        x._shape, dtype=dtype or x.dtype, device=device or x.device
-    )
+    return made
 
 
-(zeros, zeros_like), (ones, ones_like) = (
-    _maker(word, lambda shape, name, device, generator, value=value: blank(device)._guess(shape, name, value))
-    for value, word in enumerate(("zeros", "ones"))
+_like = lambda make: (
+    lambda x, *, dtype=None, device=None: make(x._shape, dtype=dtype or x.dtype, device=device or x.device)
 )
-(rand, rand_like), (randn, randn_like) = (
-    _maker(word, lambda shape, name, device, chance, kind=kind: drawn(kind, shape, name, device, 0.0, 1.0, chance))
-    for word, kind in (("rand", "uniform"), ("randn", "normal"))
+zeros, ones, rand, randn = (
+    named(name, _maker(kind, value))
+    for name, kind, value in (("zeros", "all", 0), ("ones", "all", 1), ("rand", "uniform", 0), ("randn", "normal", 0))
 )
+zeros_like, ones_like, rand_like, randn_like = map(_like, (zeros, ones, rand, randn))
 empty, empty_like = zeros, zeros_like
 full_like = lambda x, fill_value, dtype=None: full(x._shape, fill_value, dtype or x.dtype, x.device)
 
@@ -165,23 +140,16 @@ class Generator(Source):
     manual_seed = lambda self, seed: self.seed(seed) or self
 
 
-def manual_seed(seed):
-    state.source.seed(seed)
-    return state.source
-
-
 state.source = Generator()
+manual_seed = state.source.manual_seed
 _elements.EXCEPTIONS["UnpicklingError"] = pickle.UnpicklingError
-SAVED = {("torch._tensor", "rebuilt"), ("torch._tensor", "Tensor"), ("torch.nn", "Parameter"), ("torch._types", "device"),
-         ("collections", "OrderedDict"), ("builtins", "set")}  # fmt: skip
-"""Names in a file of which only weights are read."""
 
 
 class WeightsUnpickler(pickle.Unpickler):
     """Reads tensors in Python's containers and nothing else: a pickle can run what it likes."""
 
     def find_class(self, module, name):
-        if (module, name) not in SAVED:
+        if f"{module}.{name}" not in NAMES["torch"]["saved"]:
             raise _elements.error("torch.unsafe", name=f"{module}.{name}")
         return super().find_class(module, name)
 
@@ -207,14 +175,11 @@ def load(f, map_location=None, weights_only=None):
         state.target = None
 
 
-def __getattr__(name):
-    if name == "__version__":
-        return version_of(name)
-    raise AttributeError(f"module 'torch' has no attribute {name!r}")
-
-
 del name
-module("torch.version", __getattr__=version_of, debug=False, hip=None)
+_own = {"__version__": lambda: _elements.version("torch")}
+__getattr__ = missing("torch", **_own)
+_own["cuda"] = lambda: ".".join(map(str, _types.numbers("cuda")[:2]))
+module("torch.version", __getattr__=missing("torch.version", **_own), debug=False, hip=None)
 module(
     "torch.backends",
     cudnn=types.SimpleNamespace(version=_types.cudnn_version, is_available=lambda: True),

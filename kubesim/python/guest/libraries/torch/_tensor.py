@@ -3,6 +3,7 @@
 import math
 import random
 import zlib
+from collections import namedtuple
 from contextlib import ContextDecorator
 from itertools import accumulate, count, pairwise
 
@@ -34,18 +35,11 @@ class Size(tuple):
     numel = lambda self: math.prod(self)
 
 
-class Pair(tuple):
-    """torch.return_types.max and its like."""
-
-    values, indices = property(lambda self: self[0]), property(lambda self: self[1])
-    __repr__ = lambda self: f"torch.return_types.{self.word}(\nvalues={self[0]!r},\nindices={self[1]!r})"
-
-
 def paired(word, *pair):
-    """Return the result of a function of this name."""
-    made = Pair(pair)
-    made.word = word
-    return made
+    """Return a pair as a function of this name does."""
+    made = namedtuple(word, "values indices")
+    made.__repr__ = lambda self: f"torch.return_types.{word}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+    return made(*pair)
 
 
 class Tensor(Array):
@@ -82,10 +76,8 @@ class Tensor(Array):
     log_softmax = lambda self, dim=-1, dtype=None: self - self.logsumexp(dim, True)
     masked_fill = lambda self, mask, value: where(mask, value, self)
     argsort = lambda self, dim=-1, descending=False: self.detach()._ordered(dim, descending)
-    _written, _operand = (
-        staticmethod(lambda shape: str(list(shape))),
-        lambda self, other: other if isinstance(other, Tensor) else NotImplemented,
-    )
+    _written = staticmethod(lambda shape: str(list(shape)))
+    _operand = lambda self, other: other if isinstance(other, Tensor) else NotImplemented
 
     def _place(self, source):
         self._device, self._node, self._wants, self.grad, self.hooks = self._home(source), None, False, None, []
@@ -115,19 +107,13 @@ class Tensor(Array):
         together(*operands)
         return super()._apply(name, *operands)
 
-    @property
-    def requires_grad(self):
-        return self._wants
-
-    @requires_grad.setter
-    def requires_grad(self, wanted):
-        if wanted and not is_float(self._dtype):
-            raise self._error("requires")
-        self._wants = bool(wanted)
-
     def requires_grad_(self, requires_grad=True):
-        self.requires_grad = requires_grad
+        if requires_grad and not is_float(self._dtype):
+            raise self._error("requires")
+        self._wants = bool(requires_grad)
         return self
+
+    requires_grad = property(lambda self: self._wants, lambda self, wanted: self.requires_grad_(wanted) and None)
 
     def __bool__(self):
         if self.numel() != 1:
@@ -193,7 +179,10 @@ class Tensor(Array):
         """Take the elements of another tensor in place."""
         if self._wants and self._node is None and state.grad:
             raise self._error("leaf")
-        self[...] = other
+        if other._shape != self._shape and other._buffer is self._buffer:  # another view of it
+            self._shape, self._strides, self._offset = other._shape, other._strides, other._offset
+        else:
+            self[...] = other
         if other._node:
             self._node, self._wants = other._node, True
         return self
@@ -204,18 +193,6 @@ class Tensor(Array):
         if gradient is None and self.numel() != 1:
             raise self._error("not-scalar")
         backward(self, self._guess(self._shape, self._dtype, 1.0) if gradient is None else gradient, retain_graph)
-
-    def _viewed(self, view, *args):
-        """Take the shape of a view of this tensor in place."""
-        if self._wants and self._node is None and state.grad:
-            raise self._error("leaf")
-        found = view(self._before(), *args)
-        for name in ("_shape", "_strides", "_offset", "_buffer", "_node"):
-            setattr(self, name, getattr(found, name))
-        return self
-
-    unsqueeze_ = lambda self, dim: self._viewed(Tensor.unsqueeze, dim)
-    squeeze_ = lambda self, dim=None: self._viewed(Tensor.squeeze, dim)
 
     def transpose(self, first, second):
         order = list(range(self.ndim))
@@ -294,9 +271,6 @@ SLOPES = {
     "logsumexp": lambda g, x, y, n: g * (x - y).exp(),
     "var0": lambda g, x, y, n: g * 2 * (x - x._reduce("mean", [at for at in range(x.ndim) if y._shape[at] == 1], True)) / n,
 }  # fmt: skip
-REDUCTIONS = {name: name for name in "sum mean prod argmax argmin all any logsumexp norm".split()} | {
-    "median": "lower"
-}
 
 
 def _methods():
@@ -304,15 +278,14 @@ def _methods():
     made = {name: lambda self, *, name=name: self._unary(name) for name in UNARY}
     made |= {name: lambda self, other, *, alpha=1, name=name: self._binary(name, other if alpha == 1 else other * alpha)
              for name in BINARY}  # fmt: skip
-    twins = {name: made[name] for name in made} | {
-        name: getattr(Tensor, name) for name in ("clamp", "clip", "masked_fill")
-    }
+    changing = ("clamp", "clip", "masked_fill", "squeeze", "unsqueeze")
+    twins = made | {name: getattr(Tensor, name) for name in changing}
     made |= {f"{name}_": lambda self, *args, own=own, **more: self._become(own(self._before(), *args, **more))
              for name, own in twins.items()}  # fmt: skip
     made |= {f"{name}_": lambda self, a=0.0, b=1.0, *, name=name: self._become(drawn(name, self._shape, self._dtype, self._device, a, b))
              for name in ("uniform", "normal")}  # fmt: skip
     made |= {name: lambda self, dim=None, keepdim=False, *, own=own: self._reduced(own, dim, keepdim)
-             for name, own in REDUCTIONS.items()}  # fmt: skip
+             for name, own in _elements.NAMES["torch"]["reductions"].items()}  # fmt: skip
     made |= {name: lambda self, dim=None, unbiased=True, keepdim=False, *, name=name: self._reduced(f"{name}{unbiased:d}", dim, keepdim)
              for name in ("std", "var")}  # fmt: skip
     made |= {name: lambda self, dim=None, keepdim=False, *, name=name: self._extreme(name, dim, keepdim)
@@ -329,7 +302,12 @@ def blank(where=None):
 
 
 def drawn(kind, shape, name, where, a, b, generator=None):
-    return (generator or state.source).draw(blank(where), tuple(shape), name, kind, a, b)
+    base, shape = blank(where), tuple(shape)
+    return (
+        base._guess(shape, name, a)
+        if kind == "all"
+        else (generator or state.source).draw(base, shape, name, kind, a, b)
+    )
 
 
 def rebuilt(kind, shape, name, saved, where, wants):
@@ -350,16 +328,6 @@ def together(*operands):
     if len(places) > 1 and not tensors[0].mixes:
         raise tensors[0]._error("devices", a=places[0], b=places[1])
     return tensors
-
-
-def pool_sides(x, kernel, stride, padding):
-    """Return the height and width of what a window finds that goes over images."""
-    pairs = zip(
-        x._shape[2:],
-        *((each, each) if isinstance(each, int) else each for each in (kernel, stride, padding)),
-        strict=True,
-    )
-    return [(size + 2 * around - wide) // step + 1 for size, wide, step, around in pairs]
 
 
 def matmul(a, b):

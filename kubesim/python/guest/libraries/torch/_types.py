@@ -6,15 +6,13 @@ import types
 
 import _device
 import _elements
-from _arrays import Source
 from _device import DeviceFailedError, DeviceMemoryError
-from _elements import error
-from machine import start
+from _elements import error, version
 
 INSUFFICIENT, NO_DEVICE = 35, 100
-USUAL = {"torch": "2.5.1+cu124", "cuda": "12.4.1", "cudnn": "9.1.0", "nccl": "2.21.5"}
-"""Versions of an image of which nothing is known but that it has the package."""
-state = types.SimpleNamespace(grad=True, autocast=None, default="float32", current=0, target=None, source=Source())
+WORDS = _elements.NAMES["torch"]["types"]
+"""What types are called in errors."""
+state = types.SimpleNamespace(grad=True, where=None, autocast=None, default="float32", current=0, target=None)
 OutOfMemoryError, AcceleratorError = (
     type(name, (RuntimeError,), {"__module__": "torch"}) for name in ("OutOfMemoryError", "AcceleratorError")
 )
@@ -33,22 +31,13 @@ def module(name, **names):
 
 def numbers(library):
     """Return the version of a library of the image as numbers."""
-    known = start.get("libraries", {}).get(library) or USUAL[library]
-    return tuple(int(each) for each in known.split("+")[0].split(".") if each.isdecimal())
+    return tuple(int(each) for each in version(library).split("+")[0].split(".") if each.isdecimal())
 
 
 def cudnn_version():
     """Return cuDNN's number, of which the major version has counted 10,000 since 9."""
     major, minor, patch = numbers("cudnn")
     return major * (10000 if major > 8 else 1000) + minor * 100 + patch
-
-
-def version_of(name):
-    if name == "__version__":
-        return start.get("libraries", {}).get("torch") or USUAL["torch"]
-    if name == "cuda":
-        return ".".join(map(str, numbers("cuda")[:2]))
-    raise AttributeError(f"module 'torch.version' has no attribute {name!r}")
 
 
 class dtype:
@@ -63,8 +52,6 @@ class dtype:
 
 
 DTYPES = {name: dtype(name) for name in _elements.CODES}
-WORDS = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
-         "float16": "Half", "float32": "Float", "float64": "Double", "bfloat16": "BFloat16"}  # fmt: skip
 
 
 class device:
@@ -120,6 +107,7 @@ def initialize():
 
 def place(where):
     """Return the device of an argument, with its number."""
+    where = state.where if where is None else where
     where = where if isinstance(where, device) else CPU if where is None else device(where)
     if where.type == "cuda":
         index = state.current if where.index is None else where.index

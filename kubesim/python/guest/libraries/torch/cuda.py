@@ -1,5 +1,6 @@
 """torch.cuda: the GPUs that the container was given, and the memory that this process has of them."""
 
+import math
 import types
 import warnings
 from contextlib import ContextDecorator
@@ -20,9 +21,9 @@ def device_count():
     code, text = about["problem"] or (_types.INSUFFICIENT, "")
     if not about["gpus"] and code not in (_types.INSUFFICIENT, _types.NO_DEVICE) and not _warned:
         _warned.append(code)
-        triggered = "(Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
         text = error("torch.unexpected", code=code, text=text)
-        warnings.warn(f"CUDA initialization: {text} {triggered}", stacklevel=2)
+        place = "(Triggered internally at ../c10/cuda/CUDAFunctions.cpp:108.)"
+        warnings.warn(f"CUDA initialization: {text} {place}", stacklevel=2)
     return len(about["gpus"])
 
 
@@ -94,12 +95,8 @@ def memory_summary(device=None, abbreviated=False):
 class Event:
     """A mark in a stream, with the moment at which the device passes it."""
 
-    def __init__(self, enable_timing=False, blocking=False, interprocess=False):
-        self.at = None
-
-    def record(self, stream=None):
-        self.at = _device.wall() + max(_gpu().ready, session.lag)
-
+    __init__ = lambda self, enable_timing=False, blocking=False, interprocess=False: None
+    record = lambda self, stream=None: setattr(self, "at", _device.wall() + max(_gpu().ready, session.lag))
     synchronize = lambda self: synchronize()
     elapsed_time = lambda self, other: (other.at - self.at) * 1000
 
@@ -111,7 +108,6 @@ class autocast(ContextDecorator):
 
     def __enter__(self):
         self.before, state.autocast = state.autocast, self.wanted
-        return self
 
     def __exit__(self, *error):
         state.autocast = self.before
@@ -119,7 +115,7 @@ class autocast(ContextDecorator):
 
 class GradScaler:
     def __init__(self, device="cuda", init_scale=65536.0, growth_interval=2000, enabled=True):
-        self._scale, self.enabled, self.interval = init_scale if enabled else 1.0, enabled, growth_interval
+        self._scale, self.interval = init_scale if enabled else 1.0, growth_interval if enabled else math.inf
         self.steps, self.unscaled = 0, False
 
     scale, get_scale = lambda self, loss: loss * self._scale, lambda self: self._scale
@@ -127,26 +123,21 @@ class GradScaler:
     load_state_dict = lambda self, found: setattr(self, "_scale", found["scale"])
 
     def unscale_(self, optimizer):
-        for each in optimizer.parameters():
+        for each in () if self.unscaled else optimizer.parameters():
             if each.grad is not None and each.grad._known():
                 each.grad = each.grad / self._scale
         self.unscaled = True
 
     def step(self, optimizer):
-        if not self.unscaled:
-            self.unscale_(optimizer)
+        self.unscale_(optimizer)
         return optimizer.step()
 
     def update(self):
         self.steps, self.unscaled = self.steps + 1, False
-        if self.enabled and self.steps % self.interval == 0:
-            self._scale *= 2
-
-
-def _autocast(enabled=True, dtype=None):
-    return autocast("cuda", dtype, enabled)
+        self._scale *= 1 if self.steps % self.interval else 2
 
 
 module("torch.amp", autocast=autocast, GradScaler=GradScaler)
+_autocast = lambda enabled=True, dtype=None: autocast("cuda", dtype, enabled)
 module("torch.cuda.amp", autocast=_autocast, GradScaler=GradScaler)
 __all__ = ["OutOfMemoryError"]

@@ -1,5 +1,6 @@
 """torch.distributed. A rank meets the others through the environment that torchrun gives it."""
 
+import contextlib
 import functools
 import io
 import os
@@ -8,7 +9,7 @@ import time
 import types
 
 import _device
-from _elements import accepting, error
+from _elements import NAMES, accepting, error
 from machine import ask
 
 from torch import nn
@@ -32,7 +33,7 @@ def _checked():
     return group
 
 
-@accepting("device_id pg_options group_name store")
+@accepting(NAMES["ignored"]["init_process_group"])
 def init_process_group(backend=None, init_method=None, timeout=None, world_size=-1, rank=-1):
     if group.backend:
         raise error("torch.twice")
@@ -50,16 +51,15 @@ def init_process_group(backend=None, init_method=None, timeout=None, world_size=
         host, _, port = init_method[6:].rpartition(":")
     until = time.time() + (timeout.total_seconds() if timeout else TIMEOUT_S)
     ask("join_group", rank=group.rank, size=group.size, host=host, port=int(port), until=until)
-    group.backend, before = backend or ("nccl" if gpus else "gloo"), sys.excepthook
+    group.backend = backend or ("nccl" if gpus else "gloo")
+    sys.excepthook = functools.partial(_told, sys.excepthook)
 
-    def hook(*error):
-        """Put the rank before each line of a traceback."""
-        sys.stderr, stream = io.StringIO(), sys.stderr
+
+def _told(before, *error):
+    """Put the rank before each line of a traceback."""
+    with contextlib.redirect_stderr(io.StringIO()) as shown:
         before(*error)
-        lines, sys.stderr = sys.stderr.getvalue().splitlines(), stream
-        sys.stderr.write("".join(f"[rank{group.rank}]: {line}\n" for line in lines))
-
-    sys.excepthook = hook
+    sys.stderr.write("".join(f"[rank{group.rank}]: {line}\n" for line in shown.getvalue().splitlines()))
 
 
 def destroy_process_group(group=None):
@@ -114,7 +114,7 @@ def all_gather(tensor_list, tensor, group=None, async_op=False):
 
 
 class DistributedDataParallel(nn.DataParallel):
-    @accepting("find_unused_parameters broadcast_buffers gradient_as_bucket_view static_graph bucket_cap_mb")
+    @accepting(NAMES["ignored"]["DistributedDataParallel"])
     def __init__(self, module, device_ids=None, output_device=None):
         _checked()
         super().__init__(module)

@@ -1,31 +1,27 @@
-"""torch.optim."""
+"""torch.optim. The options of the optimizers are in ``names.json``, with the learning rate at which each does well."""
 
-import inspect
 import math
 
-from _elements import bind
+from _elements import NAMES, bind
 
 from torch._tensor import set_grad
 from torch._types import module, state, work
-
-USUAL = {"SGD": 0.05, "Adam": 1e-3, "AdamW": 5e-4}
-"""Learning rates at which a training goes as it usually does."""
 
 
 class Optimizer:
     """The common part: groups of parameters with options, and a state for each parameter."""
 
-    buffers = 1
+    buffers, decoupled = 1, False
 
     def __init__(self, params, *args, **more):
-        params, self.defaults = list(params), bind(type(self).__name__, inspect.signature(self.options), args, more)
+        params, about = list(params), NAMES["optimizers"][type(self).__name__]
+        self.defaults, self.usual, self.state = bind(type(self).__name__, about, args, more), about["course"], {}
         if not params:
             raise ValueError("optimizer got an empty parameter list")
         if self.defaults["lr"] < 0:
             raise ValueError(f"Invalid learning rate: {self.defaults['lr']}")
         groups = params if isinstance(params[0], dict) else [{"params": params}]
         self.param_groups = [{**self.defaults, **each, "params": list(each["params"])} for each in groups]
-        self.state = {}
 
     parameters = lambda self: [each for group in self.param_groups for each in group["params"]]
 
@@ -38,7 +34,7 @@ class Optimizer:
         with set_grad(False):
             known = [self._advance(each, group) for group in self.param_groups for each in group["params"]]
         if not all(known):
-            state.course.advance(self.param_groups[0]["lr"] / USUAL.get(type(self).__name__, 1e-3))
+            state.course.advance(self.param_groups[0]["lr"] / self.usual)
         return loss
 
     def _advance(self, each, group):
@@ -51,10 +47,12 @@ class Optimizer:
         kept = self.state[id(each)]
         kept["step"] += 1
         work(each._device, 0, each.nbytes * (3 + 2 * self.buffers))
-        if not each.grad._known() or not each._known():
-            return False
-        self.update(each.detach(), each.grad, group, kept)
-        return True
+        if known := each.grad._known() and each._known():
+            x, decay = each.detach(), group.get("weight_decay", 0)
+            if self.decoupled:
+                x.mul_(1 - group["lr"] * decay)
+            self.update(x, each.grad + x * decay if decay and not self.decoupled else each.grad, kept, **group)
+        return known
 
     def state_dict(self):
         groups = [{**group, "params": list(range(len(group["params"])))} for group in self.param_groups]
@@ -68,50 +66,33 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    options = staticmethod(lambda lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False: None)
-
-    def update(self, x, g, group, kept):
-        g = g + x * group["weight_decay"] if group["weight_decay"] else g
-        if group["momentum"]:
+    def update(self, x, g, kept, lr, momentum, dampening, nesterov, **others):
+        if momentum:
             speed = kept["buffers"][0]
-            speed.copy_(speed * group["momentum"] + g * (1 - group["dampening"]) if kept["step"] > 1 else g)
-            g = g + speed * group["momentum"] if group["nesterov"] else speed
-        x.sub_(g * group["lr"])
+            speed.copy_(speed * momentum + g * (1 - dampening) if kept["step"] > 1 else g)
+            g = g + speed * momentum if nesterov else speed
+        x.sub_(g * lr)
 
 
 class Adam(Optimizer):
-    buffers, decoupled = 2, False
-    options = staticmethod(
-        lambda lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, foreach=None, fused=None: None
-    )
+    buffers = 2
 
-    def update(self, x, g, group, kept):
-        (first, second), lr, decay = group["betas"], group["lr"], group["weight_decay"]
-        if self.decoupled:
-            x.mul_(1 - lr * decay)
-        elif decay:
-            g = g + x * decay
-        mean, square = kept["buffers"]
+    def update(self, x, g, kept, lr, betas, eps, **others):
+        (first, second), (mean, square), steps = betas, kept["buffers"], kept["step"]
         mean.copy_(mean * first + g * (1 - first))
         square.copy_(square * second + g * g * (1 - second))
-        root = square.sqrt() / math.sqrt(1 - second ** kept["step"]) + group["eps"]
-        x.sub_(mean / root * (lr / (1 - first ** kept["step"])))
+        x.sub_(mean / (square.sqrt() / math.sqrt(1 - second**steps) + eps) * (lr / (1 - first**steps)))
 
 
 class AdamW(Adam):
     decoupled = True
-    options = staticmethod(
-        lambda lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, foreach=None, fused=None: None
-    )
 
 
 class RMSprop(Optimizer):
-    options = staticmethod(lambda lr=1e-2, alpha=0.99, eps=1e-8: None)
-
-    def update(self, x, g, group, kept):
+    def update(self, x, g, kept, lr, alpha, eps, **others):
         square = kept["buffers"][0]
-        square.copy_(square * group["alpha"] + g * g * (1 - group["alpha"]))
-        x.sub_(g / (square.sqrt() + group["eps"]) * group["lr"])
+        square.copy_(square * alpha + g * g * (1 - alpha))
+        x.sub_(g / (square.sqrt() + eps) * lr)
 
 
 class LambdaLR:

@@ -3,13 +3,10 @@
 import math
 import random
 
-from _elements import accepting
+from _elements import NAMES, accepting
 
 import torch
 from torch._types import module
-
-IGNORED = """timeout worker_init_fn multiprocessing_context prefetch_factor persistent_workers
-pin_memory_device pin_memory"""
 
 
 class Dataset:
@@ -40,7 +37,7 @@ def random_split(dataset, lengths, generator=None):
     if sum(lengths) != len(dataset):
         raise ValueError("Sum of input lengths does not equal the length of the input dataset!")
     order = torch.randperm(len(dataset), generator=generator).tolist()
-    return [Subset(dataset, order[sum(lengths[:at]) : sum(lengths[: at + 1])]) for at in range(len(lengths))]
+    return [Subset(dataset, order[sum(lengths[:at]) :][:length]) for at, length in enumerate(lengths)]
 
 
 class DistributedSampler:
@@ -71,27 +68,24 @@ def default_collate(batch):
 
 
 class DataLoader:
-    @accepting(IGNORED)
+    @accepting(NAMES["ignored"]["DataLoader"])
     def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, num_workers=0, collate_fn=None,
                  drop_last=False, generator=None):  # fmt: skip
         if not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")
         self.dataset, self.batch_size, self.drop_last, self.num_workers = dataset, batch_size, drop_last, num_workers
-        self.collate_fn, self.sampler, self.shuffle = collate_fn or default_collate, sampler, shuffle
-        self.generator = generator
+        self.sampler = sampler
+        self.collate_fn, self.shuffle, self.generator = collate_fn or default_collate, shuffle, generator
 
     def __len__(self):
         count = len(self.dataset if self.sampler is None else self.sampler) / self.batch_size
         return math.floor(count) if self.drop_last else math.ceil(count)
 
     def __iter__(self):
-        order = self.sampler
-        if order is None:
-            count = len(self.dataset)
-            order = torch.randperm(count, generator=self.generator).tolist() if self.shuffle else range(count)
-        order = list(order)
-        for at in range(len(self)):
-            chosen = order[at * self.batch_size :][: self.batch_size]
+        order = range(len(self.dataset)) if self.sampler is None else list(self.sampler)
+        if self.sampler is None and self.shuffle:
+            order = torch.randperm(len(order), generator=self.generator).tolist()
+        for chosen in (list(order[at * self.batch_size :][: self.batch_size]) for at in range(len(self))):
             if type(self.dataset) is TensorDataset and self.collate_fn is default_collate:
                 yield list(self.dataset[chosen])
             else:
@@ -105,8 +99,7 @@ PARTS = {
 }
 data = module("torch.utils.data")
 for part, members in PARTS.items():
-    names = {each.__name__: each for each in members}
-    vars(data).update(names)
+    module(f"torch.utils.data.{part}", **{each.__name__: each for each in members})
     for each in members:
         each.__module__ = f"torch.utils.data.{part}"
-    module(f"torch.utils.data.{part}", **names)
+        setattr(data, each.__name__, each)

@@ -2,20 +2,16 @@
 
 import math
 
-from _elements import error
+from _elements import error, pair
 
-from torch._tensor import pool_sides, together
+from torch._tensor import Tensor, together
 from torch._types import WORDS, state, work
 
 course = state.course
-
-
-def _element(name):
-    return lambda input, inplace=False: getattr(input, name)()
-
-
-relu, silu, sigmoid, tanh = (_element(name) for name in ("relu", "silu", "sigmoid", "tanh"))
-gelu = lambda input, approximate="none": input.gelu()
+relu, silu, sigmoid, tanh = (
+    lambda input, inplace=False, *, name=name: getattr(input, name)() for name in ("relu", "silu", "sigmoid", "tanh")
+)
+gelu, identity, flatten = lambda input, approximate="none": input.gelu(), lambda input: input, Tensor.flatten
 softmax, log_softmax = (
     lambda input, dim=-1, dtype=None, *, name=name: getattr(input, name)(dim) for name in ("softmax", "log_softmax")
 )
@@ -44,7 +40,7 @@ def embedding(input, weight, padding_idx=None):
     return weight[input]
 
 
-def normalize(x, mean, variance, weight, bias, eps, shape):
+def _normalized(x, mean, variance, weight, bias, eps, shape):
     found = (x - mean) / (variance + eps).sqrt()
     found = found if weight is None else found * weight.reshape(shape)
     return found if bias is None else found + bias.reshape(shape)
@@ -56,13 +52,29 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
         inner = "".join(f", {size}" for size in shape)
         raise input._error("layer-norm", shape=shape, inner=inner, got=input._shape)
     dims = tuple(range(-len(shape), 0))
-    return normalize(input, input.mean(dims, True), input._reduced("var0", dims, True), weight, bias, eps, shape)
+    return _normalized(input, input.mean(dims, True), input._reduced("var0", dims, True), weight, bias, eps, shape)
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
+    shape, dims = (1, -1) + (1,) * (input.ndim - 2), tuple(at for at in range(input.ndim) if at != 1)
+    mean, variance = running_mean.reshape(shape), running_var.reshape(shape)
+    if training:
+        for kept, name in ((running_mean, "mean"), (running_var, "var1")):
+            kept.copy_(kept * (1 - momentum) + input.detach()._reduced(name, dims) * momentum)
+        mean, variance = input.mean(dims, True), input._reduced("var0", dims, True)
+    return _normalized(input, mean, variance, weight, bias, eps, shape)
 
 
 def dropout(input, p=0.5, training=True, inplace=False):
     if not training or not p:
         return input
     return input * (state.source.draw(input, input._shape, "float32", "uniform", 0.0, 1.0) >= p) / (1 - p)
+
+
+def _sides(x, kernel, stride, padding):
+    """Return the height and width of what a window finds that goes over images."""
+    sides = zip(x._shape[2:], *map(pair, (kernel, stride, padding)), strict=True)
+    return [(size + 2 * around - wide) // step + 1 for size, wide, step, around in sides]
 
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
@@ -72,9 +84,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
     if input._dtype != weight._dtype and not state.autocast:
         raise input._error("types", a=WORDS[input._dtype], b=WORDS[weight._dtype])
     together(input, weight)
-    out, *kernel = weight._shape[0], *(dilation * (size - 1) + 1 for size in weight._shape[2:])
-    padding = [size // 2 for size in kernel] if padding == "same" else 0 if padding == "valid" else padding
-    shape = (input._shape[0], out, *pool_sides(input, kernel, stride, padding))
+    kernel = [step * (size - 1) + 1 for size, step in zip(weight._shape[2:], pair(dilation), strict=True)]
+    padding = {"same": tuple(size // 2 for size in kernel), "valid": 0}.get(padding, padding)
+    shape = (input._shape[0], weight._shape[0], *_sides(input, kernel, stride, padding))
     return estimate(
         "Convolution", (input, weight, bias), shape, 2.0 * math.prod(shape) * math.prod(weight._shape[1:])
     )
@@ -83,18 +95,16 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
 def _pooled(name, share):
     def pool(input, kernel_size, stride=None, padding=0, ceil_mode=False):
         mean, std = input._statistics()
-        shape = (*input._shape[:2], *pool_sides(input, kernel_size, stride or kernel_size, padding))
+        shape = (*input._shape[:2], *_sides(input, kernel_size, stride or kernel_size, padding))
         return estimate(name, (input,), shape, 0, mean + std * share, std)
 
     return pool
 
 
 max_pool2d, avg_pool2d = _pooled("MaxPool2DWithIndices", 0.5), _pooled("AvgPool2D", 0.0)
-
-
-def adaptive_avg_pool2d(input, output_size):
-    wanted = (output_size, output_size) if isinstance(output_size, int) else output_size
-    return estimate("AvgPool2D", (input,), (*input._shape[:2], *wanted), 0, *input._statistics())
+adaptive_avg_pool2d = lambda input, output_size: estimate(
+    "AvgPool2D", (input,), (*input._shape[:2], *pair(output_size)), 0, *input._statistics()
+)
 
 
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False):
@@ -114,15 +124,15 @@ def estimated_loss(x, initial, kind):
 
 
 def cross_entropy(input, target, weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-    rows = input._shape[:1] + input._shape[2:] if input.ndim > 1 else ()
-    if target._dtype == "int64" and target._shape != rows:
+    dim = min(input.ndim - 1, 1)
+    if target._dtype == "int64" and target._shape != input._shape[:dim] + input._shape[dim + 1 :]:
         raise error("torch.batch", a=input._shape[0], b=target._shape[0])
-    logs = input.float().log_softmax(1 if input.ndim > 1 else 0) if input._known() else input.float()
+    logs = input.float().log_softmax(dim) if input._known() else input.float()
     return nll_loss(logs, target, weight, ignore_index, reduction, label_smoothing)
 
 
 def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean", smoothing=0.0):
-    dim = 1 if input.ndim > 1 else 0
+    dim = min(input.ndim - 1, 1)
     if not input._known():
         return estimated_loss(input, math.log(input._shape[dim]), "classes")
     if target.is_floating_point():
@@ -131,8 +141,8 @@ def nll_loss(input, target, weight=None, ignore_index=-100, reduction="mean", sm
         raise IndexError(f"Target {bad[0]} is out of bounds.")
     used = (target != ignore_index).float()
     at = (target * used.long()).unsqueeze(dim)
-    chosen, counts = input.gather(dim, at).squeeze(dim), used if weight is None else weight[at.squeeze(dim)] * used
-    loss = -(chosen * (1 - smoothing) + input.mean(dim) * smoothing) * counts
+    counts = used if weight is None else weight[at.squeeze(dim)] * used
+    loss = -(input.gather(dim, at).squeeze(dim) * (1 - smoothing) + input.mean(dim) * smoothing) * counts
     return loss.sum() / counts.sum() if reduction == "mean" else reduction_of(loss, reduction)
 
 
