@@ -66,14 +66,14 @@ class Engine:
         self._create(creations, report)
 
     def revert(self, report: Report = lambda line: None, only: Callable[[Record], bool] | None = None) -> list[Stuck]:
-        """Take every step back, the last one first; return those that could not be.
+        """Take every step back, namespaces first, then the last one first; return those that could not be.
 
         What was taken back before is looked at again, since the cluster may have come back from a snapshot. ``only``
         narrows it to some steps. An unreachable cluster raises instead: everything is worth another try. A copy of
         the journal that cannot be written keeps nothing from being taken back; it is reported once, as itself.
         """
         stuck: list[Stuck] = []
-        for record in reversed(self._journal.records()):
+        for record in _backwards(self._journal.records()):
             if (only is not None and not only(record)) or self._is_back(record):
                 continue
             report(f"Taking back {record.target}")
@@ -170,6 +170,19 @@ class Engine:
     def _holds(self, record: Record) -> bool:
         holds = creating.holds if _is_creation(record) else patching.holds
         return holds(self._cluster, record)
+
+
+def _backwards(records: Sequence[Record]) -> list[Record]:
+    """Return the steps in the order in which they are taken back.
+
+    Nothing is made any more in a namespace that is being deleted. Without its quota and its policies, and not yet
+    deleted, it would get at once what they have refused so far: a Deployment's 5,000 pods, say.
+    """
+    return sorted(records, key=lambda record: (not _makes_namespace(record), -record.index))
+
+
+def _makes_namespace(record: Record) -> bool:
+    return _is_creation(record) and (record.target.api_version, record.target.kind) == ("v1", "Namespace")
 
 
 def _stuck(record: Record, exc: ClusterError) -> Stuck:

@@ -96,9 +96,18 @@ class Kube:
     def list_page(
         self, api_version: str, kind: str, namespace: str = "", label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
-        """Return all objects with the resourceVersion of the list, in pages of 500."""
+        """Return all objects with the resourceVersion of the list, in pages of 500.
+
+        Where the state of the first page is forgotten before the last one is read, all is asked for at once.
+        """
         query = {"limit": "500", "labelSelector": label_selector, "fieldSelector": field_selector}
-        items: Objects = []
+        try:
+            return self._pages(api_version, kind, namespace, query)
+        except errors.Expired:
+            return self._pages(api_version, kind, namespace, {**query, "limit": ""})
+
+    def _pages(self, api_version: str, kind: str, namespace: str, wanted: Mapping[str, str]) -> ObjectList:
+        query, items = dict(wanted), []
         while True:
             page = self._json("GET", self._path(api_version, kind, namespace), query=query)
             # Items of a list come without these two; everything downstream wants to know what it holds.

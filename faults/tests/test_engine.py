@@ -81,6 +81,18 @@ def test_revert_gives_back_exactly_what_was_there(cluster, journal):
     assert engine.leftovers() == []
 
 
+def test_a_namespace_is_taken_back_before_what_limits_it(cluster, journal):
+    """Its controllers make nothing any more then; without the limits they would make what was refused so far."""
+    note = {**NOTE, "metadata": {**NOTE["metadata"], "namespace": "home"}}
+    home = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "home"}}
+    engine, said = Engine(cluster, journal.open()), []
+    engine.apply([Create(home), Create(note), Create(JOB)])
+    assert engine.revert(said.append) == []
+    kinds = [line.split()[2] for line in said]
+    assert kinds == ["Namespace", "Job", "ConfigMap"]
+    assert engine.leftovers() == []
+
+
 @pytest.mark.parametrize("changes", [CHANGES, CREATIONS_FIRST])
 @pytest.mark.parametrize("hit", [1, 2, 3])
 @pytest.mark.parametrize("point", INJECT_POINTS)

@@ -1,6 +1,7 @@
 """The candidate's kubeconfig against the limits of the namespace: on a practice cluster, and on a real control plane.
 
-The latter where ``CONTRACT_KUBECONFIG`` names one: ``make contract-real``.
+The latter where ``CONTRACT_KUBECONFIG`` names one: ``make contract-real``; ``CONTRACT_CLUSTERS=real`` leaves out the
+former, where that is tested anyway.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from faults.tests.conftest import deadline
 
 pytestmark = pytest.mark.django_db
 REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
-TIERS = ["practice", *(["real"] if REAL else [])]
+CLUSTERS = os.environ.get("CONTRACT_CLUSTERS", "kubesim real").split()
+PRACTICE = ["practice"] if "kubesim" in CLUSTERS else []
+TIERS = [*PRACTICE, *(["real"] if REAL else [])]
 FILES = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 PATIENCE_S = 60.0
 MIN_HOSTILE_PODS = 60
@@ -128,12 +131,23 @@ def test_a_template_is_taken_but_its_pods_never_come(candidate, home):
 
 
 @pytest.mark.parametrize("replicas", [500, pytest.param(5000, marks=pytest.mark.torture)])
-def test_a_deployment_of_too_many_stops_at_the_quota(candidate, home, replicas):
+def test_a_deployment_of_too_many_stops_at_the_quota_until_its_namespace_is_gone(
+    place, admin, candidate, home, replicas
+):
     made = hostile.workload("Deployment", home)
     made["spec"]["replicas"] = replicas
     candidate.create(made)
     eventually(lambda: "exceeded quota" in json.dumps(candidate.list("apps/v1", "ReplicaSet", home)))
     assert 0 < len(candidate.list("v1", "Pod", home)) <= guardrails.MAX_PODS
+    version = admin.list_page("v1", "Pod", home).resource_version
+    services.revert_run(run_id=place.pk, holder="test")
+    assert "ADDED" not in {event["type"] for event in seen_since(admin, f"/api/v1/namespaces/{home}/pods", version)}
+
+
+def seen_since(kube, path, version):
+    """Return what a watch tells of the time since a version."""
+    query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "1"}
+    return [json.loads(line) for line in kube._request("GET", path, query=query).splitlines()]
 
 
 def test_what_is_there_cannot_be_changed_into_something_hostile(place, candidate, home):
@@ -189,7 +203,7 @@ def test_at_the_end_the_token_may_do_nothing_and_after_the_release_it_is_nobodys
     eventually(lambda: status_of(request, context) == 401)
 
 
-@pytest.mark.parametrize("place", ["practice"], indirect=True)  # on the real one no program runs
+@pytest.mark.parametrize("place", PRACTICE, indirect=True)  # on the real one no program runs
 def test_pods_reach_each_other_and_names_but_neither_other_tenants_nor_the_metadata_server(admin, candidate, home):
     server = hostile.pod("server", home)
     server["spec"]["containers"][0] |= {"image": "python:3.9-slim", "command": ["python3", "-m", "http.server", "80"]}

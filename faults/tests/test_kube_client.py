@@ -182,6 +182,25 @@ def test_a_list_is_read_in_pages_and_its_items_know_what_they_are():
     assert server.requests[1][2] == {"limit": "500", "labelSelector": "app=x"}
 
 
+def test_a_list_whose_pages_are_forgotten_is_asked_for_at_once():
+    """Thousands of objects that change meanwhile: the API server no longer knows what the first page was part of."""
+
+    def answer(method, path, query):
+        if "continue" in query:
+            return 410, {}, [status(410, "Expired", "The provided continue parameter is too old")]
+        first = {"metadata": {"name": "p1"}}
+        if "limit" in query:
+            return 200, {}, [json.dumps({"metadata": {"continue": "next"}, "items": [first]}).encode()]
+        whole = [first, {"metadata": {"name": "p2"}}]
+        return 200, {}, [json.dumps({"metadata": {"resourceVersion": "9"}, "items": whole}).encode()]
+
+    with ScriptedServer(answer) as server:
+        page = server.kube.list_page("v1", "Pod", "a", "app=x")
+    assert [item["metadata"]["name"] for item in page.items] == ["p1", "p2"]
+    assert page.resource_version == "9"
+    assert server.requests[-1][2] == {"labelSelector": "app=x"}
+
+
 def test_an_unknown_kind_is_not_found():
     answer = (200, {}, [b"{}"])
     with (

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from faults import crypto, janitor, practice, reconciler, services
+from faults import crypto, guardrails, janitor, practice, reconciler, services
 from faults.engine import Record, Target, compare, fingerprint
 from faults.errors import Conflict, Forbidden, JournalError, NotFound, NotYet
 from faults.kube.client import Kube
@@ -186,7 +186,8 @@ def test_the_janitor_reverts_from_the_cluster_alone(cluster, kube, version):
     FaultRun.objects.all().delete()  # everything of ours is dead
     assert janitor.sweep(kube, later(3601), say=said.append) == []
     assert said[0].startswith("Taking back Job")
-    assert said[-1] == f"Taking back Namespace {HOME}"
+    limits = f"Taking back ResourceQuota {HOME}/{guardrails.QUOTA}"
+    assert said.index(f"Taking back Namespace {HOME}") < said.index(limits)
     with pytest.raises(NotFound):
         kube.get("v1", "Secret", f"run-{environment.uuid.hex}", NAMESPACE)
     _until_gone(kube)

@@ -21,7 +21,7 @@ from faults.kube import mirror
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
-from faults.tests.test_hostile_pods import eventually, flat, refused
+from faults.tests.test_hostile_pods import CLUSTERS, eventually, flat, refused
 from sessions import jobs, services
 from sessions.models import InterviewSession
 from sessions.services import phases as phase_services
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.django_db
 REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def simulated(tmp_path_factory):
     """The kubeconfig of a cluster of its own, which knows nothing of practice clusters."""
     file = tmp_path_factory.mktemp("serve") / "admin.kubeconfig"
@@ -40,9 +40,9 @@ def simulated(tmp_path_factory):
         yield flat(file).strip()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def real():
-    """The kubeconfig of the real control plane, with a simulated node."""
+    """The kubeconfig of the real control plane, with a simulated node, which other files' tests would count."""
     file = Path(REAL)
     with running("nodes", "--kubeconfig", str(file), "--nodes", "1", "--untainted") as process:
         kube = Kube(parse(flat(file)))
@@ -84,7 +84,7 @@ def is_ready(node):
     return conditions.get("Ready") == "True" and has_gpus and bool(status.get("addresses"))
 
 
-@pytest.fixture(params=["simulated", *(["real"] if REAL else [])])
+@pytest.fixture(params=[*(["simulated"] if "kubesim" in CLUSTERS else []), *(["real"] if REAL else [])])
 def kubeconfig(request):
     return request.getfixturevalue(request.param)
 
