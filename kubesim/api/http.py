@@ -105,8 +105,9 @@ class ApiServer:
                 excluded, verbose = request.query.getall("exclude", []), "verbose" in request.query
                 found = nonresource.answer(name, "/".join(check), verbose=verbose, exclude=excluded)
                 return found or not_found()
-            case ["metrics"]:
-                text = self._metrics.text(self._backend.store, self._backend.operations.registry)
+            case ["metrics"] | ["metrics", "slis"]:
+                series = self._metrics.text(self._backend.store, self._backend.operations.registry)
+                text = series if parts == ["metrics"] else nonresource.indicators()
                 return web.Response(text=text, headers={**NO_CACHE, "Content-Type": nonresource.CONTENT_TYPE})
             case ["openapi", "v2"]:
                 accept = request.headers.get("Accept", "")

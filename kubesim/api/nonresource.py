@@ -33,6 +33,13 @@ CONFIGURATION = [".well-known", "openid-configuration"]
 KEYS = ["openid", "v1", "jwks"]
 
 
+def indicators() -> str:
+    """Return the series of /metrics/slis: each check with its last result."""
+    name, help_text = "kubernetes_healthcheck", "[STABLE] This metric records the result of a single healthcheck."
+    series = [f'{name}{{name="{check}",type="{path}"}} 1' for path in sorted(CHECKS) for check in CHECKS[path]]
+    return "\n".join([f"# HELP {name} {help_text}", f"# TYPE {name} gauge", *sorted(series)]) + "\n"
+
+
 def answer(path: str, check: str, *, verbose: bool, exclude: Sequence[str]) -> web.Response | None:
     """Answer a health path, or one check of it; None where there is no such check."""
     checks = CHECKS[path]

@@ -70,6 +70,8 @@ async def test_metrics_count_requests_and_objects(live):
         await client.get("/api/v1/nodes")
         async with client.get("/metrics") as response:
             lines = (await response.text()).splitlines()
+        async with client.get("/metrics/slis") as response:
+            assert 'kubernetes_healthcheck{name="etcd",type="livez"} 1' in (await response.text()).splitlines()
     wanted = 'code="200",group="",resource="nodes",scope="cluster",subresource="",verb="LIST",version="v1"'
     assert any(wanted in line for line in lines)
     assert any(line.startswith('apiserver_storage_objects{resource="nodes"}') for line in lines)
@@ -104,10 +106,11 @@ async def test_the_aggregated_document_names_a_kind_without_its_own_group(live):
     assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
-async def test_the_root_lists_every_check_of_health(live):
+async def test_the_root_lists_every_check_of_health_and_the_metrics(live):
     async with live.client() as client, client.get("/") as response:
         paths = (await response.json())["paths"]
-    assert {"/livez/ping", "/readyz/shutdown", "/healthz/poststarthook/rbac/bootstrap-roles"} <= set(paths)
+    checks = {"/livez/ping", "/readyz/shutdown", "/healthz/poststarthook/rbac/bootstrap-roles"}
+    assert checks | {"/metrics", "/metrics/slis"} <= set(paths)
     assert paths == sorted(paths)
 
 

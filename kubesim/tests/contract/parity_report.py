@@ -16,7 +16,7 @@ LEFT_OUT = (
     "objects and from outside are told of as served by nobody, the policies of a behavior do not count (its windows "
     "do), and pods that several autoscalers share are not noticed. Nobody is told of a pod with two disruption "
     "budgets, and a mark of disruption is not taken back where its pod stays. Lost nodes are emptied at once, not "
-    "one after another, unless all are lost. The API server has no /metrics/slis. The OpenAPI "
+    "one after another, unless all are lost. The OpenAPI "
     "documents describe neither the old paths of watches nor those of streams and proxies. CEL has no loops with "
     "two variables, no formats, versions, addresses, networks, URLs, parts of times, unsigned numbers, bytes, "
     "format strings, quote, optMap and existsOne, and what an expression may cost is counted roughly. Of options "
