@@ -39,7 +39,7 @@ class Outcome:
 def evaluate(condition: Condition, reader: Reader) -> Outcome:
     """Look once. Never raises for what a cluster or an expression does: that is the verdict "error"."""
     try:
-        values = _read_all(condition.reads, reader)
+        values = expressions.prepared(_read_all(condition.reads, reader))
         truth = expressions.run(condition.expr, values)
     except ClusterError as exc:
         return Outcome("error", plain(f"The cluster could not be read: {exc}", FINDING_LENGTH))
@@ -66,7 +66,7 @@ def evaluate_all(checks: Iterable[Check], reader: Reader) -> dict[str, Outcome]:
     return outcomes
 
 
-def _finding(condition: Condition, values: Mapping[str, Any]) -> str:
+def _finding(condition: Condition, values: expressions.Prepared) -> str:
     """Describe what was seen. A description that fails says so and changes no verdict."""
     try:
         return plain(str(expressions.run(condition.found, values)), FINDING_LENGTH)

@@ -21,6 +21,7 @@ import cel  # noqa: E402
 
 MAX_LENGTH = 2000
 Obj = Mapping[str, Any]
+Prepared = cel.Context
 
 _CORE = frozenset(
     {"bool", "contains", "double", "duration", "dyn", "endsWith", "int", "matches", "size", "startsWith", "string"}
@@ -44,9 +45,23 @@ def check_names(expression: str, variables: Collection[str]) -> None:
     _refuse("function", used - _CORE - set(FUNCTIONS))
 
 
-def run(expression: str, values: Mapping[str, Any]) -> Any:
-    """Return the value of an expression; raises ``ExpressionError`` with the cause."""
-    context = cel.Context(variables=dict(values), functions=FUNCTIONS)
+def prepared(values: Mapping[str, Any]) -> Prepared:
+    """Return what expressions are run on: taking objects over costs more than most expressions do, 0.2 ms a pod.
+
+    Raises ``ExpressionError`` for a value that CEL has no type for.
+    """
+    try:
+        return cel.Context(variables=dict(values), functions=FUNCTIONS)
+    except ValueError as exc:
+        raise ExpressionError(_first_line(exc)) from exc
+
+
+def run(expression: str, values: Mapping[str, Any] | Prepared) -> Any:
+    """Return the value of an expression on values, or on what ``prepared`` made of them for several expressions.
+
+    Raises ``ExpressionError`` with the cause.
+    """
+    context = values if isinstance(values, Prepared) else prepared(values)
     try:
         return _compiled(expression).execute(context)
     except KeyError as exc:

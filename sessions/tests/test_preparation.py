@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from faults import leases
 from faults import selectors as fault_selectors
+from faults import services as fault_services
 from faults.clock import RealClock
 from faults.errors import Forbidden, NotFound
 from faults.kube.client import Kube
@@ -43,9 +44,7 @@ def preparing(draft, ada, practice):
     yield services.prepare(session=draft, actor=ada)
     draft.refresh_from_db()
     if draft.cluster is not None and draft.cluster.released_at is None:
-        services.end(session=draft, actor=None)
-        services.release(session=draft, actor=None)
-        jobs.release_session(draft.pk)
+        fault_services.release_cluster(cluster=draft.cluster)  # with all that is in it: a release has its own tests
 
 
 @pytest.fixture
