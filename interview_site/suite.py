@@ -46,6 +46,14 @@ def pytest_configure() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Give each worker the real control plane of its own that ``{worker}`` in the kubeconfig's name stands for."""
+    named, worker = (os.environ.get(name, "") for name in ("CONTRACT_KUBECONFIG", "PYTEST_XDIST_WORKER"))
+    if named and worker:
+        os.environ["CONTRACT_KUBECONFIG"] = named.replace("{worker}", worker)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
     """Let each worker begin to collect elsewhere, and look for no garbage meanwhile.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 import re
 import subprocess
 from types import SimpleNamespace
@@ -35,6 +36,18 @@ def test_workers_collect_the_same_from_different_ends():
     assert all(sorted(suite.rotated([*"abcdefg"], number, 3)) == [*"abcdefg"] for number in range(3))
     items = [item(name) for name in ("a.py::1", "b.py::1", "c.py::1", "c.py::2", "d.py::1")]
     assert [*suite.ordered(items[2:] + items[:2], {"c.py": 30.0})] == suite.ordered(items, {"c.py": 30.0})
+
+
+@pytest.mark.parametrize(
+    ("named", "worker", "found"),
+    [("/a/{worker}/b", "gw1", "/a/gw1/b"), ("/a/{worker}/b", "", "/a/{worker}/b"), ("/a/b", "gw1", "/a/b")],
+)
+def test_each_worker_has_a_control_plane_of_its_own_where_there_are_several(monkeypatch, named, worker, found):
+    """The process that starts the workers leaves the name as it is, for they inherit it."""
+    monkeypatch.setenv("PYTEST_XDIST_WORKER", worker)
+    monkeypatch.setenv("CONTRACT_KUBECONFIG", named)
+    suite.pytest_load_initial_conftests()
+    assert os.environ["CONTRACT_KUBECONFIG"] == found
 
 
 def test_each_reason_to_skip_is_one_line_with_its_count():

@@ -18,6 +18,22 @@ from kubesim.tests.live import serving
 
 REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
 CLUSTERS = os.environ.get("CONTRACT_CLUSTERS", "kubesim real" if REAL else "kubesim").split()
+OF_REAL = {"cluster", "real", "empty"}
+"""Fixtures that stand for each of the clusters; what uses none of them is about kubesim alone."""
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave what is about kubesim alone to `make test` and `make torture`, where kubesim is left out."""
+    if "kubesim" in CLUSTERS:
+        return
+    elsewhere = [item for item in items if Path(__file__).parent in item.path.parents and not _is_of_real(item)]
+    items[:] = [item for item in items if item not in elsewhere]
+    config.hook.pytest_deselected(items=elsewhere)
+
+
+def _is_of_real(item):
+    """Return whether a test is about a real control plane, or about its programs."""
+    return bool(OF_REAL & set(item.fixturenames)) or item.path.stem == "test_real_programs"
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 
 from kubesim import data
 
-SECONDS = 30
+SECONDS = 90
+"""How long to wait for an answer: a real API server gives a request up after 60."""
 Body = bytes | Iterable[bytes] | None
 
 
