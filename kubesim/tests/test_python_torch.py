@@ -82,6 +82,10 @@ PRINTED = {
     "list(nn.TransformerEncoderLayer(16, 4).state_dict())[2:5]": (
         "['self_attn.out_proj.weight', 'self_attn.out_proj.bias', 'linear1.weight']"
     ),
+    "nn.CrossEntropyLoss()(input=torch.zeros(1, 2), target=torch.tensor([1]))": "tensor(0.6931)",
+    "len(list(nn.GRU(3, 4, num_layers=2).parameters())), list(nn.BatchNorm1d(2).state_dict())[1:4]": (
+        "(8, ['bias', 'running_mean', 'running_var'])"
+    ),
     "nn.LayerNorm(4, elementwise_affine=False).weight, nn.LayerNorm(4, bias=False).bias": "(None, None)",
     "nn.LayerNorm(4)(torch.zeros(2, 3))": (
         "RuntimeError: Given normalized_shape=[4], expected input with shape [*, 4], but got input of size[2, 3]"
@@ -215,6 +219,17 @@ async def test_tensors_take_the_devices_memory_and_too_large_a_one_does_not_fit(
     assert re.search(
         r"torch\.OutOfMemoryError: CUDA out of memory\. Tried to allocate 200\.00 GiB\. GPU 0 has a total", said
     )
+
+
+async def test_a_layer_that_does_not_fit_leaves_no_device_behind(trained):
+    text = """
+import torch
+try:
+    torch.nn.Linear(1 << 20, 1 << 20, device="cuda")
+except torch.OutOfMemoryError:
+    print(torch.zeros(1).device, torch.nn.Linear(2, 2, device="cuda").weight.device)
+"""
+    assert await python(trained, text) == (0, "cpu cuda:0\n")
 
 
 async def test_a_graph_gives_its_memory_back_when_gradients_have_gone_back(trained):

@@ -10,7 +10,7 @@ import operator
 import os
 import random
 from collections import Counter
-from itertools import accumulate, repeat
+from itertools import accumulate, product, repeat
 
 import _elements
 from _elements import Mismatch, broadcast, chunks, error, is_float, nested, places, stored, strides_of
@@ -182,10 +182,10 @@ class Array:
         shape, strides, offset, chosen = locate(self, key)
         buffer, known = self._buffer, not isinstance(value, Array) or value._known()
         if not known or not self._known() and buffer.data is None:
-            mean, std = value._statistics() if isinstance(value, Array) else (float(value), 0.0)
+            given = value._statistics() if isinstance(value, Array) else (float(value), 0.0)
             part, own = math.prod(shape) / max(buffer.size, 1), self._statistics()
-            buffer.data, buffer.mean = None, own[0] * (1 - part) + mean * part
-            buffer.std, buffer.key = own[1] * (1 - part) + std * part, buffer.key or keys.getrandbits(32)
+            mixed = (old * (1 - part) + new * part for old, new in zip(own, given, strict=True))
+            buffer.data, buffer.key, (buffer.mean, buffer.std) = None, buffer.key or keys.getrandbits(32), mixed
             return
         self._make((buffer.size,), self._dtype, buffer)._flat()
         at = places([offset], shape, strides) if chosen is None else list(map(self._places().__getitem__, chosen()))
@@ -263,19 +263,18 @@ class Array:
 
     def _lines(self, axis, function, dtype=None):
         """Apply a function to every line along a dimension."""
-        axis = axis % self.ndim
         if not self._known():
             return self._copy(dtype)
-        found = [function(list(line)) for line in groups(self, (axis,))]
-        turned = [at for at in range(self.ndim) if at != axis] + [axis]
-        shape = (*[self._shape[at] for at in turned[:-1]], len(found[0]) if found else 0)
+        axis, found = axis % self.ndim, [function(list(line)) for line in groups(self, (axis % self.ndim,))]
+        shape = (*self._shape[:axis], *self._shape[axis + 1 :], len(found[0]) if found else 0)
         made = self._new(shape, dtype or self._dtype, [value for line in found for value in line])
-        return made.permute(*(turned.index(at) for at in range(len(turned))))
+        return made.permute(*range(axis), self.ndim - 1, *range(axis, self.ndim - 1))
 
     def _ordered(self, axis, reverse=False):
         """Return the numbers of the elements of every line as they are sorted."""
-        numbered = lambda line: sorted(range(len(line)), key=line.__getitem__, reverse=reverse)
-        return self._lines(axis, numbered, "int64")
+        return self._lines(
+            axis, lambda line: sorted(range(len(line)), key=line.__getitem__, reverse=reverse), "int64"
+        )
 
     def _cumulated(self, axis, dtype=None):
         """Return the sums of every line up to each of its elements."""
@@ -288,14 +287,11 @@ class Array:
 
     def _distinct(self, inverse=False, counts=False):
         """Return the elements' values in order; with them which of them each element has, and how many have each."""
-        elements = self._flat()
-        values = sorted(set(elements))
+        counted = Counter(self._flat())
+        values = {value: at for at, value in enumerate(sorted(counted))}
         found = [self._new((len(values),), self._dtype, values)]
-        if inverse:
-            number = {value: at for at, value in enumerate(values)}
-            found.append(self._new(self._shape, "int64", map(number.get, elements)))
-        if counts:
-            found.append(self._new((len(values),), "int64", map(Counter(elements).get, values)))
+        found += [self._new(self._shape, "int64", map(values.get, self._flat()))] if inverse else []
+        found += [self._new((len(values),), "int64", map(counted.get, values))] if counts else []
         return tuple(found) if len(found) > 1 else found[0]
 
     def _multiply(self, other):
@@ -364,11 +360,6 @@ def locate(x, key):
     at = next((at for at, part in enumerate(key) if part is Ellipsis), len(key))
     key[at : at + 1] = [slice(None)] * (x.ndim - used)
 
-    def checked(number):
-        if not -size <= number < size:
-            raise x._error("index", number=number, axis=axis - 1, size=size)
-        return int(number) % size * step
-
     many = any(isinstance(part, (list, tuple, range, Array)) for part in key)
     steps, offset = (strides_of(x._shape), 0) if many else (x._strides, x._offset)
     shape, strides, picks, axis = [], [], [], 0
@@ -376,15 +367,18 @@ def locate(x, key):
         size, step = (1, 0) if part is None else (x._shape[axis], steps[axis])
         axis += part is not None
         if part is None or isinstance(part, slice):
-            start, stop, stride = (part or slice(None)).indices(size)
-            offset += start * step
-            shape.append(len(range(start, stop, stride)))
-            strides.append(step * stride)
-        elif isinstance(part, (list, tuple, range, Array)):
-            form, numbers = flattened(part)
-            picks.append((len(shape), form, list(map(checked, numbers))))
-        else:
-            offset += checked(operator.index(part))
+            found = range(size)[part or slice(None)]
+            offset += found.start * step
+            shape.append(len(found))
+            strides.append(step * found.step)
+            continue
+        many = isinstance(part, (list, tuple, range, Array))
+        form, numbers = flattened(part) if many else ((), [operator.index(part)])
+        for number in [number for number in numbers if not -size <= number < size]:
+            raise x._error("index", number=number, axis=axis - 1, size=size)
+        numbers = [int(number) % size * step for number in numbers]
+        offset += 0 if many else numbers[0]
+        picks += [(len(shape), form, numbers)] if many else []
     if not picks:
         return tuple(shape), tuple(strides), offset, None
     together = functools.reduce(broadcast, (form for _, form, _ in picks))
@@ -392,23 +386,16 @@ def locate(x, key):
 
     def chosen():
         every = (PLAIN._new(form, "int64", numbers)._spread(together) for _, form, numbers in picks)
-        at = [
-            base + sum(parts)
-            for base in places([offset], shape[:first], strides[:first])
-            for parts in zip(*every, strict=True)
-        ]
-        return places(at, shape[first:], strides[first:])
+        pairs = product(places([offset], shape[:first], strides[:first]), zip(*every, strict=True))
+        return places([base + sum(parts) for base, parts in pairs], shape[first:], strides[first:])
 
     return (*shape[:first], *together, *shape[first:]), None, 0, chosen
 
 
 def _without_masks(part):
     """Return the indices that a mask stands for, or an index itself."""
-    if not (
-        isinstance(part, Array) and part._dtype == "bool" or isinstance(part, list) and type((part or [0])[0]) is bool
-    ):
-        return [part]
-    return _elements.chosen_places(*flattened(part))
+    mask = part._dtype == "bool" if isinstance(part, Array) else isinstance(part, list) and bool in map(type, part)
+    return _elements.chosen_places(*flattened(part)) if mask else [part]
 
 
 def scattered(g, x, key):
@@ -436,9 +423,8 @@ def join(arrays, dim):
         return first._guess(tuple(shape), dtype, mean, std)
     blocks = [(each._flat(), math.prod(each._shape[dim:])) for each in arrays]
     rows = range(math.prod(shape[:dim]))
-    return first._new(
-        tuple(shape), dtype, [value for at in rows for data, size in blocks for value in data[at * size :][:size]]
-    )
+    values = [value for at in rows for data, size in blocks for value in data[at * size :][:size]]
+    return first._new(tuple(shape), dtype, values)
 
 
 def groups(x, axes):
@@ -506,9 +492,6 @@ class Source:
         }[kind]
         if shape is None:
             return one()
-        count = math.prod(shape)
-        return (
-            base._new(shape, dtype, [one() for _ in range(count)])
-            if count <= MAX_COMPUTED
-            else base._guess(shape, dtype, mean, std)
-        )
+        if (count := math.prod(shape)) > MAX_COMPUTED:
+            return base._guess(shape, dtype, mean, std)
+        return base._new(shape, dtype, [one() for _ in range(count)])

@@ -2,6 +2,9 @@
 
 import math
 import operator
+from statistics import median, median_low
+
+from _elements import NAMES
 
 nan, infinite = lambda *values: math.nan, lambda *values: math.inf
 POINTS = ((-2.3344, 0.0459), (-0.742, 0.4541), (0.742, 0.4541), (2.3344, 0.0459))
@@ -77,11 +80,11 @@ FUNCTIONS = {
     for name, (function, slope) in UNARY.items()
 }
 FUNCTIONS |= BINARY | {"where": (lambda test, x, y: x if test else y, lambda test, x, y, found: (0, test, not test))}
-ARITHMETIC = "add sub mul pow mod and or xor floordiv div".split()
-COMPARISONS = "eq ne lt le gt ge".split()
-SAME = {"neg", "abs", "sign", "floor", "ceil", "round", "invert", "relu", "square"}
-"""Functions whose result has its argument's type, an integer's as well."""
-TRUTHS = {"logical_not", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "all", "any", *COMPARISONS}
+ARITHMETIC, COMPARISONS, SAME, TRUTHS, WHOLE, OWN = (
+    NAMES["functions"][kind].split() for kind in ("operators", "comparisons", "same", "truths", "whole", "own")
+)
+"""Functions by what their results are: of their argument's type, an integer's as well (``SAME``), truths, numbers of
+elements (``WHOLE``), integers of integers (``OWN``)."""
 
 
 def variance(values, correction):
@@ -89,24 +92,15 @@ def variance(values, correction):
     return math.fsum((value - mean) ** 2 for value in values) / left if left > 0 else math.nan
 
 
-def median(values):
-    ordered, at = sorted(values), len(values) // 2
-    return ordered[at] if len(values) % 2 else (ordered[at - 1] + ordered[at]) / 2
-
-
 REDUCTIONS = {
     "sum": sum, "mean": lambda v: math.fsum(v) / len(v) if len(v) else math.nan, "prod": math.prod, "max": max,
     "min": min, "argmax": lambda v: max(range(len(v)), key=v.__getitem__),
     "argmin": lambda v: min(range(len(v)), key=v.__getitem__), "all": all, "any": any,
     "var1": lambda v: variance(v, 1), "var0": lambda v: variance(v, 0), "std1": lambda v: math.sqrt(variance(v, 1)),
-    "std0": lambda v: math.sqrt(variance(v, 0)), "median": median, "lower": lambda v: sorted(v)[(len(v) - 1) // 2],
+    "std0": lambda v: math.sqrt(variance(v, 0)), "median": median, "lower": median_low,
     "norm": lambda v: math.sqrt(sum(x * x for x in v)),
     "logsumexp": lambda v: max(v) + math.log(sum(math.exp(x - max(v)) for x in v)),
 }  # fmt: skip
-WHOLE = {"argmax", "argmin"}
-"""Reductions whose result is a number of an element."""
-OWN = {"sum", "prod", "max", "min", "lower"}
-"""Reductions of integers whose result is an integer."""
 
 
 def estimate(name, mean, std, count):

@@ -3,7 +3,6 @@
 import functools
 import math
 import os
-import re
 import sys
 import time
 import types
@@ -27,46 +26,32 @@ class Layer:
     """A layer, which makes torch's when it first sees an input."""
 
     inner, activation = None, None
-    output_shape = lambda self, shape: shape
-    build = lambda self, shape: None
     parameters = lambda self: [*self.inner.parameters()] if self.inner else []
     count_params = lambda self: sum(each.numel() for each in self.parameters())
     get_weights = lambda self: [each.detach().cpu().numpy() for each in self.parameters()]
 
     @accepting(NAMES["ignored"]["Layer"])
     def __init__(self, *args, name=None, input_shape=None, **options):
-        kind = type(self).__name__
-        word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind).lower()
-        count = counts[word] = counts.get(word, -1) + 1
-        self.name, self.given = name or (f"{word}_{count}" if count else word), input_shape
-        self.__dict__.update(bind(kind, NAMES["keras"][kind], args, options))
+        kind = type(self).__name__.lower()
+        count = counts[kind] = counts.get(kind, -1) + 1
+        self.name, self.given = name or (f"{kind}_{count}" if count else kind), input_shape
+        self.__dict__.update(bind(type(self).__name__, NAMES["keras"][type(self).__name__], args, options))
         self.activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
 
     def __call__(self, x, training=False):
         x = tf.cast(x, "float32")
-        self.build(x._shape)
-        return self.compute(x, training)
+        self.inner = self.inner or LAYERS[type(self).__name__](self, x._shape[-1]).to(tf.config.place()[1])
+        wanted = getattr(self.inner, "in_features", x._shape[-1])
+        if x._shape[-1] != wanted:
+            raise error("keras.input", name=self.name, wanted=wanted, shape=x._shape)
+        return self.activation(self.inner.train(training)(x))
 
 
-class Dense(Layer):
-    output_shape = lambda self, shape: (*shape[:-1], self.units)
-
-    def build(self, shape):
-        self.inner = self.inner or nn.Linear(shape[-1], self.units, device=tf.config.place()[1])
-
-    def compute(self, x, training):
-        if x._shape[-1] != self.inner.in_features:
-            raise error("keras.input", name=self.name, wanted=self.inner.in_features, shape=x._shape)
-        return self.activation(self.inner(x))
-
-
-class Flatten(Layer):
-    output_shape = lambda self, shape: (shape[0], math.prod(shape[1:]))
-    compute = lambda self, x, training: x.flatten(1)
-
-
-class Dropout(Layer):
-    compute = lambda self, x, training: F.dropout(x, self.rate, training)
+LAYERS = {
+    "Dense": lambda layer, size: nn.Linear(size, layer.units),
+    "Dropout": lambda layer, size: nn.Dropout(layer.rate),
+    "Flatten": lambda layer, size: nn.Flatten(),
+}
 
 
 # Losses and optimizers: torch's.
@@ -232,8 +217,7 @@ class Sequential:
         """Print the table of keras/src/utils/summary_utils.py."""
         shape, rows = self.shape, []
         for each in self.layers:
-            each.build(shape)
-            shape = each.output_shape(shape)
+            shape = (None, *each(tf.zeros((1, *shape[1:])))._shape[1:])
             rows.append((f"{each.name} ({type(each).__name__})", str(shape), f"{each.count_params():,}"))
         line = lambda left, middle, right, fill: left + middle.join(fill * (n + 2) for n in (31, 22, 13)) + right
         row = lambda bar, cells: "{0} {1:<31.31} {0} {2:<22} {0} {3:>13} {0}".format(bar, *cells)
@@ -264,7 +248,7 @@ def load_data(path="mnist.npz"):
 
 Input = lambda shape, batch_size=None, dtype=None, name=None: types.SimpleNamespace(given=shape)
 sections = {
-    "layers": {"Input": Input, "Dense": Dense, "Dropout": Dropout, "Flatten": Flatten},
+    "layers": {"Input": Input, **{name: type(name, (Layer,), {}) for name in LAYERS}},
     "models": {"Sequential": Sequential},
     "optimizers": KINDS,
     "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES if len(kind) > 3},

@@ -231,19 +231,14 @@ def array_equal(a1, a2, equal_nan=False):
 class Generator(Source):
     """numpy.random's generators."""
 
-    def __init__(self, seed=None):
-        if seed is not None:
-            self.seed(seed)
-
-    def _drawn(self, size, kind, a, b, dtype="float64"):
-        return self.draw(_first, None if size is None else sizes((size,)), dtype_name(dtype), kind, a, b)
-
+    __init__ = lambda self, seed=None: None if seed is None else self.seed(seed)
+    _drawn = lambda self, size, kind, a, b, dtype="float64": self.draw(
+        _first, None if size is None else sizes((size,)), dtype_name(dtype), kind, a, b
+    )
     uniform = lambda self, low=0.0, high=1.0, size=None: self._drawn(size, "uniform", low, high)
     normal = lambda self, loc=0.0, scale=1.0, size=None: self._drawn(size, "normal", loc, scale)
-    random, rand = (
-        lambda self, size=None: self.uniform(size=size),
-        lambda self, *shape: self.uniform(size=shape or None),
-    )
+    random = lambda self, size=None: self.uniform(size=size)
+    rand = lambda self, *shape: self.uniform(size=shape or None)
     randn = standard_normal = lambda self, *shape: self.normal(size=sizes(shape) if shape else None)
 
     def randint(self, low, high=None, size=None, dtype=int):

@@ -35,11 +35,16 @@ class Size(tuple):
     numel = lambda self: math.prod(self)
 
 
+class Pair(namedtuple("Pair", "values indices")):
+    """torch.return_types.max and its like."""
+
+    __repr__ = lambda self: f"torch.return_types.{self.word}(\nvalues={self[0]!r},\nindices={self[1]!r})"
+
+
 def paired(word, *pair):
-    """Return a pair as a function of this name does."""
-    made = namedtuple(word, "values indices")
-    made.__repr__ = lambda self: f"torch.return_types.{word}(\nvalues={self[0]!r},\nindices={self[1]!r})"
-    return made(*pair)
+    made = Pair(*pair)
+    made.word = word
+    return made
 
 
 class Tensor(Array):

@@ -118,6 +118,17 @@ def place(where):
 
 
 @contextlib.contextmanager
+def placed(where, kind):
+    """Let tensors be made on a device, and of a type, that are not told otherwise."""
+    before = state.where, state.default
+    state.where, state.default = where or state.where, kind.name if kind else state.default
+    try:
+        yield
+    finally:
+        state.where, state.default = before
+
+
+@contextlib.contextmanager
 def device_errors(raised=failed):
     """Raise the library's error for a device that is full, or has failed."""
     try:

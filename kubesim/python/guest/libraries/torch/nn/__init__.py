@@ -11,7 +11,7 @@ from _elements import NAMES, accepting, bind, fixed, pair
 import torch
 from torch._tensor import Tensor, drawn
 from torch._types import module as fileless
-from torch._types import state
+from torch._types import placed, state
 from torch.nn import functional as F
 
 PLACES = ("_parameters", "_buffers", "_modules")
@@ -65,8 +65,13 @@ class Module:
     cpu, cuda = lambda self: self.to("cpu"), lambda self, device=None: self.to("cuda" if device is None else device)
     eval, extra_repr = lambda self: self.train(False), lambda self: ""
     state_dict = lambda self: OrderedDict((name, x.detach()) for name, x in self._named("_parameters", "_buffers"))
-    apply = lambda self, fn: [fn(each) for each in [*self.modules()][::-1]] and self
     train = lambda self, mode=True: self.apply(lambda each: each.__dict__.update(training=mode))
+
+    def apply(self, fn):
+        for each in self.children():
+            each.apply(fn)
+        fn(self)
+        return self
 
     def named_modules(self, prefix=""):
         yield prefix, self
@@ -189,14 +194,17 @@ class Layer(Module):
         super().__init__()
         self.about = NAMES["layers"][type(self).__name__]
         self.options = own = bind(type(self).__name__, self.about, args, more)
-        before = state.where, state.default
-        where, kind = own.pop("device", None), own.pop("dtype", None)
-        state.where, state.default = where or before[0], kind.name if kind else before[1]
+        device, dtype = own.pop("device", None), own.pop("dtype", None)
         if own.get("stride", 1) is None:
             own["stride"] = own["kernel_size"]
         own.update({name: pair(own[name]) for name in self.about.get("pairs", "").split()})
         own.update({name: sizes((own[name],)) for name in ("normalized_shape",) if name in own})
         self.__dict__.update({name: value for name, value in own.items() if name != "bias"})
+        with placed(device, dtype):
+            self._build(own)
+
+    def _build(self, own):
+        """Make parameters, buffers and parts."""
         shapes = {name: self._shape(words) for name, words in self.about.get("weights", {}).items()}
         for at, name in product(range(1, own.get("num_layers", 1)), tuple(shapes)):
             shapes[f"{name[:-1]}{at}"] = shapes[name.replace("_ih_", "_hh_")]
@@ -208,7 +216,6 @@ class Layer(Module):
             self._modules[name] = getattr(torch.nn, kind)(*(own[each] for each in given))
         if isinstance(own.get("activation"), Module):
             self._modules["activation"] = own["activation"]
-        state.where, state.default = before
 
     def _shape(self, words):
         """Return a shape by the options that it consists of: ``3*hidden_size input_size``."""
@@ -232,9 +239,9 @@ class Layer(Module):
 
     def forward(self, *args, **more):
         if "computes" not in self.about:
-            return self._estimated(*args)
+            return self._estimated(*args, *more.values())
         name, *passed = self.about["computes"].split()
-        return getattr(F, name)(*args, **{each: getattr(self, each) for each in passed})
+        return getattr(F, name)(*args, **more, **{each: getattr(self, each) for each in passed})
 
     def _estimated(self, x, *others):
         """Return what is computed with all of the parameters at each place of a sequence."""
