@@ -272,12 +272,14 @@ class Cluster:
         ca: CertificateAuthority,
         *,
         recording: bool = False,
+        settled: bool = False,
         path: str = "",
     ) -> Cluster:
         """Start a cluster from all that its ``changes`` ever were; raises ChangeLogError if they are no cluster.
 
         A ``recording`` is for reading only, and of its parts only the nodes are there: give it a stopped clock.
-        ``path``: where it is found below ``server`` if its tokens do not tell it from others.
+        ``settled``: nothing was left to be done in it. ``path``: where it is found below ``server`` if its tokens do
+        not tell it from others.
         """
         with _readable():
             saved = Saved.read(state)
@@ -293,7 +295,7 @@ class Cluster:
         if not recording:
             cluster._standing.follow()
             cluster._standing.plant()
-        await cluster._start(saved.kubelets)
+        await cluster._start(saved.kubelets, settled=settled)
         return cluster
 
     @staticmethod
@@ -330,7 +332,7 @@ class Cluster:
         self._definitions.restore(objects)
         return {kind.table: kind for kind in self.operations.registry.stored()}
 
-    async def _start(self, state: Obj) -> None:
+    async def _start(self, state: Obj, *, settled: bool = False) -> None:
         """Start the parts; they see each other only through the API."""
         if "kubelets" not in self.spec.without:
             await self.nodes.start(state)
@@ -345,7 +347,8 @@ class Cluster:
         self._parts.append(Holders(self.operations, self.clock, host, self.spec.without))
         manager = self._client("kube-controller-manager")
         keys = controllers.Keys(self._ca.decode(), self._certifier, self.signer)
-        self._parts.append(await controllers.start(manager, self.clock, keys, self.api.aggregator.pod_usage))
+        usage = self.api.aggregator.pod_usage
+        self._parts.append(await controllers.start(manager, self.clock, keys, usage, settled=settled))
 
     def _client(self, user: str) -> InProcessClient:
         """Return the API as one of the control plane's programs sees it."""

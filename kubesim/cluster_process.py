@@ -140,14 +140,14 @@ class ClusterProcess:
         if image is None:
             image = await asyncio.to_thread(image_of, plain, self._authority)
         state = with_images(image.state_of(spec, self._job["issuer"]), asked.get("present", []))
-        cluster = await self._restored(state)
+        cluster = await self._restored(state, settled=True)
         cluster.changes.give_back(state)  # none of it is on the disk
         return cluster
 
-    async def _restored(self, saved: State) -> Cluster:
+    async def _restored(self, saved: State, *, settled: bool = False) -> Cluster:
         """Return a cluster as it was kept, with the deadline that it has by now."""
         server, path = self._job["server"], LEGACY_PATH.format(name=self._name)
-        cluster = await Cluster.restore(saved, self._clock, server, self._authority, path=path)
+        cluster = await Cluster.restore(saved, self._clock, server, self._authority, settled=settled, path=path)
         cluster.spec.name = self._name
         if "deadline" in self._job:
             cluster.set_deadline(parse_time(self._job["deadline"]))

@@ -30,6 +30,8 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
 """The waits before the API is asked again: doubling as long as it fails."""
 GONE = 410
 FIRST_RETRY_S = 0.005
+APART_S = 0.01
+"""Between keys that have time."""
 LONGEST_RETRY_S = 1000.0
 
 
@@ -326,6 +328,13 @@ class WorkQueue:
     def start(self) -> None:
         """Begin to work; keys added before are not lost."""
         self._tasks = [asyncio.create_task(self._work(), name=self._name) for _ in range(self._workers)]
+
+    def put_off(self, seconds: float) -> None:
+        """Let the keys that wait come later, one after the other: their objects are known to be as they should."""
+        for number in range(len(self._ready)):
+            key = self._ready.popleft()
+            self._waiting.discard(key)
+            self.add_after(key, seconds + number * APART_S)
 
     async def stop(self) -> None:
         """Stop working and drop what waits."""

@@ -47,6 +47,8 @@ PLAIN: tuple[Callable[[Context], Controller], ...] = (
     PodCollector, NodeController,
 )  # fmt: skip
 """Controllers that need nothing but what all share."""
+SETTLED_S = 5.0
+"""Until the objects of a cluster that has settled are looked at: whoever asked for it has more urgent work."""
 NEEDED_VERBS = {"list", "watch", "delete", "patch"}
 
 
@@ -83,11 +85,13 @@ class Controllers:
         if keys.signer is not None:
             self._controllers.append(TokenController(context, keys.signer, keys.root_ca))
 
-    async def start(self) -> None:
-        """Fill the caches, then work."""
+    async def start(self, *, settled: bool = False) -> None:
+        """Fill the caches, then work; in a cluster that has ``settled`` on what changes first."""
         await self._informers.start()
         for controller in self._controllers:
             controller.listen()
+            if settled and not isinstance(controller, CustomKinds):
+                controller.queue.put_off(SETTLED_S)
         for controller in self._controllers:
             controller.queue.start()
 
@@ -106,8 +110,13 @@ async def start(
     clock: Clock,
     keys: Keys = NO_KEYS,
     usage: Usage = nobody_measures,
+    *,
+    settled: bool = False,
 ) -> Controllers:
-    """Run the controllers of a cluster until ``stop``; ``usage`` tells what pods use."""
+    """Run the controllers of a cluster until ``stop``; ``usage`` tells what pods use.
+
+    ``settled``: other controllers have left every object as it should be.
+    """
     controllers = Controllers(client, clock, keys, usage)
-    await controllers.start()
+    await controllers.start(settled=settled)
     return controllers

@@ -13,6 +13,7 @@ from kubesim import clusterfile, data, hosting
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
+from kubesim.controllers.base import Keeper
 from kubesim.holders import server_id
 from kubesim.image import ISSUER, Image, take
 from kubesim.inprocess import InProcessClient
@@ -206,6 +207,30 @@ async def test_a_cluster_of_an_image_writes_down_only_that_its_nodes_live(image,
         await clock.advance(2)
         others = {("configmaps", "")}  # this cluster has another certificate authority than the image
         assert {*written} - others == {("nodes", "status"), ("leases.coordination.k8s.io", "")}
+    finally:
+        await cluster.stop()
+
+
+async def test_the_controllers_of_a_cluster_of_an_image_first_do_what_is_new(image, tmp_path, monkeypatch):
+    synced, sync = [], Keeper.sync
+
+    async def note(self, namespace, name):
+        synced.append((self.resource, namespace, name))
+        await sync(self, namespace, name)
+
+    monkeypatch.setattr(Keeper, "sync", note)
+    clock = ManualClock(image.at + LATER)
+    state = born(image, "one", clock.now())
+    cluster = await Cluster.restore(state, clock, "https://127.0.0.1:1", authority(tmp_path), settled=True)
+    try:
+        await clock.advance(1)
+        assert {resource for resource, _, _ in synced} == {"customresourcedefinitions.apiextensions.k8s.io"}
+        synced.clear()
+        clusterfile.read(hosting.WORKLOAD).create(cluster.operations)
+        await clock.advance(1)
+        assert {namespace or name for _, namespace, name in synced} == {"first"}
+        await clock.advance(10)
+        assert len({key for key in synced if "first" not in key}) > 50
     finally:
         await cluster.stop()
 

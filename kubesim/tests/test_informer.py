@@ -99,6 +99,25 @@ async def test_of_two_delays_the_shorter_stands():
     assert times == [5.0]
 
 
+async def test_what_is_put_off_comes_later_and_what_changes_meanwhile_at_once():
+    clock, times = ManualClock(), []
+    start = clock.now()
+
+    async def sync(key):
+        times.append((key, (clock.now() - start).total_seconds()))
+
+    queue = WorkQueue(clock, sync, "test")
+    for key in "abc":
+        queue.add(key)
+    queue.put_off(5.0)
+    queue.start()
+    await clock.advance(1)
+    queue.add("b")
+    await clock.advance(10)
+    await queue.stop()
+    assert times == [("b", 1.0), ("a", 5.0), ("b", 5.01), ("c", 5.02)]
+
+
 async def test_an_idle_cluster_only_beats(caplog):
     async with world() as w:
         await w.tick(60)
