@@ -1,13 +1,14 @@
 """A Kubernetes client of plain dicts over the official one.
 
-The generated models of ``kubernetes`` cost ten times the time and three times the memory of ``json`` per object, so
-only its configuration, TLS and connection pool are used. Kinds are found by discovery, one request per group version,
-or one for all of them.
+The generated models of ``kubernetes`` cost ten times the time and three times the memory of ``json`` per object, and
+its way to the connection as much as the rest of a request, so only its configuration, TLS and connection pool are
+used. Kinds are found by discovery, one request per group version, or one for all of them.
 Every failure is a ``faults.errors.ClusterError``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import ssl
@@ -17,12 +18,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 import urllib3
 from kubernetes.client import ApiClient, Configuration
-from kubernetes.client.exceptions import ApiException
 
 from faults import errors, heartbeat
 from faults.backoff import next_pause
@@ -70,7 +70,10 @@ class Kube:
         self._max_repeat_s = max_repeat_s
         self._pause = pause or threading.Event().wait
         self._timeout = timeout or TIMEOUT
+        self._urllib3_timeout = urllib3.Timeout(*self._timeout)
+        self._root = urlsplit(access.server).path
         self._api = _api_client(access)
+        self._pool = self._open_pool()
         self._headers = {"Accept": "application/json", "User-Agent": "kubectl"}
         if access.token:
             self._headers["Authorization"] = f"Bearer {access.token}"
@@ -84,8 +87,13 @@ class Kube:
                 self._kinds.setdefault(resource.api_version, {})[resource.kind] = resource
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; a later request opens another one."""
         self._api.close()  # type: ignore[no-untyped-call]
+        self._pool = self._open_pool()
+
+    def _open_pool(self) -> urllib3.HTTPConnectionPool:
+        manager: urllib3.PoolManager = self._api.rest_client.pool_manager
+        return manager.connection_from_url(self.access.server)
 
     def list(
         self, api_version: str, kind: str, namespace: str = "", label_selector: str = "", field_selector: str = ""
@@ -369,24 +377,28 @@ class Kube:
         body: Any = None,
         content_type: str = "application/json",
         accept: str = "",
-        timeout: tuple[float, float] | None = None,
     ) -> urllib3.BaseHTTPResponse:
-        url = self.access.server + path
+        url = self._root + path
         if filled := {key: value for key, value in (query or {}).items() if value}:
             url += "?" + urlencode(filled)
         headers = self._headers | ({"Accept": accept} if accept else {})
         if body is not None:
             headers["Content-Type"] = content_type
         try:
-            answer = self._api.call_api(method, url, headers, body, _request_timeout=timeout or self._timeout)
+            return self._pool.urlopen(
+                method,
+                url,
+                body=None if body is None else json.dumps(body),
+                headers=headers,
+                retries=_NO_RETRIES,
+                redirect=False,
+                timeout=self._urllib3_timeout,
+                preload_content=False,
+            )
+        except urllib3.exceptions.SSLError as exc:
+            raise errors.Unreachable(f"{self.access.server} cannot be trusted: {exc}", retryable=False) from exc
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             raise errors.Unreachable(f"{self.access.server} cannot be reached: {_cause(exc)}") from exc
-        except ApiException as exc:  # the official client wraps TLS failures
-            raise errors.Unreachable(
-                f"{self.access.server} cannot be trusted: {exc.reason}", retryable=False
-            ) from exc
-        response: urllib3.BaseHTTPResponse = answer.response
-        return response
 
 
 def _api_client(access: Access) -> ApiClient:

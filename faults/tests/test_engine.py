@@ -293,6 +293,14 @@ def test_the_fingerprint_asks_nothing_of_a_namespace_that_the_cluster_does_not_h
     assert asked == [("v1", "Namespace")]
 
 
+def test_a_digest_is_the_one_that_earlier_versions_have_stored(cluster):
+    spec = {"text": "\u00e9\u2028", "share": 1e16, "none": None, "empty": {"list": [[], {}]}, "off": False, "zero": 0}
+    meta = {"name": "old", "namespace": "lab", "annotations": {"deployment.kubernetes.io/revision": "3"}}
+    cluster.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec})
+    for _ in range(2):  # the second time it is remembered
+        assert picture(cluster)["apps/v1/Deployment lab/old"] == "617b6a1658c0daac"
+
+
 VALUES = st.sampled_from([None, 0, 1, "x", [], [1]])
 
 
