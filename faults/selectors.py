@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -37,7 +38,8 @@ def bound_pack(run: FaultRun) -> Pack:
     """Return the pack of a run with this run's names in it."""
     if run.scenario_version is None:
         raise FaultError("An environment run has no scenario.")
-    return pack_of(run.scenario_version).bind(run.namespaces, run.parameters)
+    names = json.dumps([run.namespaces, run.parameters], sort_keys=True)
+    return _bound_packs(run.scenario_version_id, run.scenario_version.digest, names)
 
 
 def changes_of(run: FaultRun) -> list[Change]:
@@ -93,6 +95,12 @@ def reader_for(cluster: Cluster) -> Reader:
 def _packs(version_id: int, digest: str) -> Pack:
     """``digest`` is part of the key so that a test's next database cannot be mistaken for this one."""
     return parse_pack(ScenarioVersion.objects.get(pk=version_id, digest=digest).files)
+
+
+@lru_cache(maxsize=16)
+def _bound_packs(version_id: int, digest: str, names: str) -> Pack:
+    """Return a pack with the namespaces and parameters that ``names`` has as JSON."""
+    return _packs(version_id, digest).bind(*json.loads(names))
 
 
 def _access(sealed: str, kept: bool) -> Access:

@@ -120,7 +120,7 @@ def restore_access(*, run: FaultRun) -> None:
     if _active(run):
         with working(run.pk, _holder()) as work:
             refuse_while_engaged(run.cluster)
-            establish(work, run)
+            establish(work, work.run())
 
 
 def access_is_open(*, run: FaultRun) -> bool:

@@ -27,7 +27,7 @@ def establish(work: Work, run: FaultRun) -> None:
     """Make an environment's changes, or those of them that have gone. Raises ClusterError."""
     namespaces, rails = selectors.namespaces_of(run), selectors.guardrails_of(run)
     changes, kube = selectors.changes_of(run), selectors.kube_for(run.cluster)
-    apply, first = partial(_apply, work, work.engine()), 0
+    apply, first = partial(_apply, work, work.engine(run)), 0
     if rails is not None:
         first = len(environment.foundation(namespaces, rails))
         apply(changes[:first])

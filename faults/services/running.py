@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from faults import checks, selectors
 from faults.checks import Condition
@@ -19,6 +20,10 @@ INJECTABLE = (Status.PLANNED, Status.INJECTING, Status.FAILED)
 NO_FAILURE = {"detail": "", "error": "", "attempts": 0, "tried_at": None, "next_try_at": None}
 LOOK_S, NOTE_S = 0.1, 1.0
 """Between two looks at a symptom, and between two notes of how long it was looked for."""
+LOOKING = {
+    FaultRun.Purpose.ENVIRONMENT: ("Taking the fingerprint", "Looking at everything the session may touch"),
+    FaultRun.Purpose.FAULT: ("Injecting", "Looking at the cluster's namespaces"),
+}
 HOLD_S = 60.0  # jobs hold their lane for less
 
 
@@ -70,24 +75,27 @@ def confirm_symptom(
 
 def _inject(work: Work, run: FaultRun) -> None:
     refuse_while_engaged(run.cluster)  # with the lease in hand: a panic that comes later breaks it
-    work.update(status=Status.INJECTING, injecting_at=run.injecting_at or work.now(), error="")
+    begun: dict[str, Any] = {"status": Status.INJECTING, "injecting_at": run.injecting_at or work.now(), "error": ""}
     if run.fingerprint_before is None:
-        work.update(fingerprint_before=_picture_before(work, run), mirrored_deadline=run.deadline)
+        work.report(*LOOKING[FaultRun.Purpose(run.purpose)], **begun)
+        run.fingerprint_before = _picture_before(run)
+        work.update(fingerprint_before=run.fingerprint_before, mirrored_deadline=run.deadline)
+    else:
+        work.update(**begun)
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         establish(work, run)
     else:
-        work.engine().apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
+        work.engine(run).apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
 
 
-def _picture_before(work: Work, run: FaultRun) -> Fingerprint:
+def _picture_before(run: FaultRun) -> Fingerprint:
     """Return what a run's residue is compared with later: for a fault, which answers for its own steps, next to
     nothing.
     """
     if run.purpose != FaultRun.Purpose.ENVIRONMENT:
         return namespace_picture(selectors.kube_for(run.cluster))
-    work.report("Taking the fingerprint", "Looking at everything the session may touch")
     return fingerprint(selectors.kube_for(run.cluster), selectors.namespaces_of(run))
 
 

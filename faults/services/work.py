@@ -50,9 +50,9 @@ class Work:
         if FaultRun.objects.filter(pk=self.run_id, epoch=self.epoch).update(**values) != 1:
             raise StaleEpoch("Another worker has taken this run over.")
 
-    def report(self, phase: str, detail: str) -> None:
-        """Show progress on the run, and to whoever called."""
-        self.update(phase=phase[:60], detail=detail)
+    def report(self, phase: str, detail: str, **values: Any) -> None:
+        """Show progress on the run, and to whoever called; ``values`` change the run as ``update`` does."""
+        self.update(phase=phase[:60], detail=detail, **values)
         self._tell(phase, detail)
 
     def progress(self, phase: str, detail: str) -> None:
@@ -78,9 +78,9 @@ class Work:
         """Return both journals of the run. The fingerprint has to be known: it tells whose the namespace is."""
         return self._journal(self.run())
 
-    def engine(self) -> Engine:
-        """Return an engine on the run's cluster and journals."""
-        run = self.run()
+    def engine(self, run: FaultRun | None = None) -> Engine:
+        """Return an engine on the run's cluster and journals; ``run``: as it is now, where the caller has it."""
+        run = run or self.run()
         kube, neighbours = selectors.kube_for(run.cluster), RunNeighbours(run)
         return Engine(kube, self._journal(run), neighbours=neighbours, failpoint=self.failpoint)
 

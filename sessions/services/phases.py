@@ -29,6 +29,8 @@ LEASE_SECONDS = 8.0  # kept before every request; a worker that dies is replaced
 HOLD_S = 2.0  # for so long a lane waits for what takes its time; then it takes up something else
 SOON = timedelta(seconds=1)
 PREPARE, RELEASE = "prepare", "release"
+MOVING = ("state", "cluster", "environment", "release_asked_at", "released_at")
+"""What changes of a session while it is prepared or released; its clock stands still."""
 Status = PreparationPhase.Status
 UNDECIDED = (Status.FAILED, Status.WAITING)
 
@@ -50,7 +52,8 @@ class Work:
     def scenario(self) -> SessionScenario:
         """Return the scenario that this phase's key names."""
         slug = self.phase.key.partition(":")[2]
-        scenarios = self.session.scenarios.select_related("run__cluster", "scenario_version__scenario")
+        scenarios = self.session.scenarios.select_related("run", "scenario_version__scenario")
+        scenarios = scenarios.defer("run__fingerprint_before", "scenario_version__files")  # large, and not needed
         return scenarios.get(scenario_version__scenario__slug=slug)
 
 
@@ -97,13 +100,14 @@ def run(session_id: int, workers: Mapping[str, Worker], wanted: Callable[[Interv
     holder, done = holder_name(), True
     undone = PreparationPhase.objects.filter(session_id=session_id).exclude(status=Status.DONE)
     try:
-        with leases.holding(lease_name(session_id), holder, LEASE_SECONDS, clock.now):
+        with leases.holding(lease_name(session_id), holder, LEASE_SECONDS, clock.now), _Ended() as ended:
+            session = InterviewSession.objects.prefetch_related("clock_entries").get(pk=session_id)
             for phase in [phase for phase in undone if _kind(phase) in workers]:
-                session = InterviewSession.objects.prefetch_related("clock_entries").get(pk=session_id)
+                session.refresh_from_db(fields=MOVING)
                 if not wanted(session):
                     return False
                 work = Work(session, phase, holder)
-                result = _step(work, workers[_kind(phase)])
+                result = _step(work, workers[_kind(phase)], ended)
                 done = done and result is True
                 if result is False:
                     return False
@@ -112,14 +116,46 @@ def run(session_id: int, workers: Mapping[str, Worker], wanted: Callable[[Interv
     return done
 
 
-def _step(work: Work, worker: Worker) -> bool | None:
+class _Ended:
+    """Phases that are done, which is written down with the beginning of the next one, or at the end of the block.
+
+    Between the two lies nothing that could be lost: a phase that is done again changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._works: list[Work] = []
+
+    def __enter__(self) -> _Ended:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._works:
+            self.write()
+
+    def add(self, work: Work) -> None:
+        """Take a phase that is done now."""
+        work.phase.finished_at = clock.now()
+        self._works.append(work)
+
+    @transaction.atomic(savepoint=False)
+    def write(self) -> None:
+        """Write down that they are done."""
+        settled = {"error": "", "next_try_at": None, "attempts": 0}
+        for work in self._works:
+            _mark(work.session, work.phase, Status.DONE, finished_at=work.phase.finished_at, **settled)
+        self._works = []
+
+
+def _step(work: Work, worker: Worker, ended: _Ended) -> bool | None:
     """Work on one phase. True: done; False: stop here; None: not done, but the others may go on."""
     phase = work.phase
     if phase.status == Status.FAILED and phase.next_try_at is None:
         return False
     if phase.next_try_at is not None and phase.next_try_at > clock.now():
         return None if phase.status == Status.FAILED else False
-    _begin(work.session, phase)
+    with transaction.atomic():
+        ended.write()
+        _begin(work.session, phase)
     try:
         worker(work)
     except StaleEpoch:
@@ -135,7 +171,7 @@ def _step(work: Work, worker: Worker) -> bool | None:
         else:
             _mark(work.session, phase, Status.FAILED, error=str(exc), next_try_at=None, finished_at=clock.now())
         return False
-    _mark(work.session, phase, Status.DONE, error="", next_try_at=None, attempts=0, finished_at=clock.now())
+    ended.add(work)
     return True
 
 
@@ -175,7 +211,7 @@ def _postpone(work: Work, status: Status, cause: str, retry_after_s: float | Non
         _mark(work.session, phase, status, **values)
 
 
-@transaction.atomic
+@transaction.atomic(savepoint=False)
 def _mark(session: InterviewSession, phase: PreparationPhase, status: Status, **fields: object) -> None:
     PreparationPhase.objects.filter(pk=phase.pk).update(status=status, **fields)
     payload = {"key": phase.key, "title": phase.title, "status": str(status)}

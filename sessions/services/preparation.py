@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from django.db import transaction
@@ -52,14 +53,14 @@ def run_preparation(*, session_id: int) -> None:
 
 def session_packs(session: InterviewSession) -> list[Pack]:
     """Return the packs of a session's scenarios, in order."""
-    scenarios = session.scenarios.select_related("scenario_version")
+    scenarios = session.scenarios.select_related("scenario_version").defer("scenario_version__files")
     return [fault_selectors.pack_of(scenario.scenario_version) for scenario in scenarios]
 
 
-def session_namespaces(session: InterviewSession) -> dict[str, str]:
+def session_namespaces(session: InterviewSession, packs: Iterable[Pack]) -> dict[str, str]:
     """Return the union of the packs' namespaces: logical name -> real name."""
     union: dict[str, str] = {}
-    for pack in session_packs(session):
+    for pack in packs:
         for logical, real in real_namespaces(session, pack).items():
             union[logical if union.get(logical, real) == real else real] = real
     return union
@@ -96,11 +97,12 @@ def _environment(work: Work) -> None:
 def _environment_run(session: InterviewSession) -> FaultRun:
     session = locked(session)
     if session.environment is None:
+        packs = session_packs(session)
         session.environment = fault_services.plan_environment_run(
             cluster=_cluster_of(session),
-            namespaces=session_namespaces(session),
+            namespaces=session_namespaces(session, packs),
             deadline=clock.fault_deadline(session),
-            packs=session_packs(session),
+            packs=packs,
         )
         session.save(update_fields=["environment"])
     return session.environment
@@ -108,8 +110,9 @@ def _environment_run(session: InterviewSession) -> FaultRun:
 
 def _require_environment(session: InterviewSession) -> FaultRun:
     """Return the session's environment. One that was taken back does not return: its cluster may be gone, too."""
-    environment = session.environment
-    assert environment is not None  # the environment phase is done
+    assert session.environment_id is not None  # the environment phase is done
+    environments = FaultRun.objects.select_related("cluster").defer("fingerprint_before")
+    environment = environments.get(pk=session.environment_id)
     if environment.reverted_at is not None:
         raise FaultError(TAKEN_BACK)
     return environment

@@ -119,7 +119,9 @@ def test_it_asks_the_database_little(preparing):
     assert steps > 12
     assert count('INTO "faults_step"') + count('UPDATE "faults_step"') <= 8
     assert count('FROM "interview_sessions_clockentry"') <= 9
-    assert count('"faults_faultrun"."namespaces"') <= 15
+    assert count('"faults_faultrun"."namespaces"') <= 11
+    assert count('"interview_sessions_interviewsession"."timeline_seal"') <= 5
+    assert count("SAVEPOINT") <= 46  # the beginning and the end of each transaction
 
 
 def test_sessions_that_are_being_prepared_cost_the_housekeeping_no_queries_of_their_own(draft, ada, scenario_version):
