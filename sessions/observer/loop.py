@@ -258,9 +258,8 @@ class Observer:
 
     def _poll_events(self) -> None:
         """Whatever changed in a session wrote an event: draw what it may show on again, mostly all."""
-        oldest = min(self._seen, default=0)
-        rows = SessionEvent.objects.filter(pk__gt=oldest).order_by("pk").only("session_id", "kind", "payload")
-        fresh = [event for event in rows if event.pk not in self._seen]
+        rows = SessionEvent.objects.filter(pk__gt=min(self._seen, default=0)).exclude(pk__in=self._seen)
+        fresh = rows.order_by("pk").only("session_id", "kind", "payload")
         for event in fresh:
             self.screens.mark(event.session_id, _panels_of(event))
         self._seen = set(sorted(self._seen | {event.pk for event in fresh})[-REOPENED:])
