@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from faults.models import FaultRun
 from sessions import clock
 from sessions.models import InterviewSession
 
 
-def move_deadlines(session: InterviewSession, now: datetime) -> None:
-    """Set the deadline of every fault run that is not reverted, and of the environment."""
+def move_deadlines(session: InterviewSession, now: datetime, slack: timedelta = timedelta()) -> None:
+    """Set the deadline of every fault run that is not reverted, and of the environment.
+
+    Each move is told to the cluster. One that is off by no more than ``slack`` stays.
+    """
     ids = [*session.scenarios.values_list("run_id", flat=True), session.environment_id]
-    FaultRun.objects.filter(pk__in=[pk for pk in ids if pk], reverted_at__isnull=True).update(
-        deadline=clock.fault_deadline(session, now)
-    )
+    runs = FaultRun.objects.filter(pk__in=[pk for pk in ids if pk], reverted_at__isnull=True)
+    deadline = clock.fault_deadline(session, now)
+    if slack:
+        runs = runs.exclude(deadline__range=(deadline - slack, deadline + slack))
+    runs.update(deadline=deadline)

@@ -18,6 +18,7 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE
 from faults.models import FaultRun
+from faults.reconciler import moved_deadlines
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
 from sessions.services import phases as phase_services
@@ -76,6 +77,7 @@ def test_it_is_ready_when_the_symptom_is_confirmed(prepared, kinds):
     assert (run.status, run.symptom_at is not None) == ("active", True)
     assert prepared.environment.status == "active"
     assert kinds(prepared)[-1] == "session.ready"
+    assert not moved_deadlines().exists()  # the cluster need not be told of one more
 
 
 def test_it_asks_the_cluster_for_its_kinds_once_and_writes_no_step_down_for_itself(preparing, monkeypatch):
