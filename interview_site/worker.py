@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -53,6 +54,13 @@ class Lane(_Known, SimpleWorker):
         super().__init__(*args, **{**options, "worker_ttl": TTL_S})
         self.at_work: Callable[[], AbstractContextManager[None]] = nullcontext
         """Makes what is entered for the time of each job."""
+        self._entering = threading.Lock()
+
+    def register_birth(self) -> None:
+        """Enter Redis, but not after ``stop``: whoever stopped it has taken it out again, or is about to."""
+        with self._entering:
+            if not self._stop_requested:
+                super().register_birth()  # type: ignore[no-untyped-call]
 
     def perform_job(self, job: Job, queue: Any) -> bool:
         """Do the job, and keep no connection to the database that it broke."""
@@ -65,7 +73,8 @@ class Lane(_Known, SimpleWorker):
 
     def stop(self) -> None:
         """Take no further job."""
-        self._stop_requested = True
+        with self._entering:
+            self._stop_requested = True
 
     def subscribe(self) -> None:
         """Listen to no commands: nobody sends any."""

@@ -88,6 +88,13 @@ def test_a_job_that_hangs_leaves_another_lane_to_the_others(queue, lanes):
         assert STARTED.acquire(timeout=60)
 
 
+def test_a_lane_that_is_stopped_before_it_begins_is_not_known_to_redis(queue, connection):
+    lane = Lane([queue], connection=connection)
+    lane.stop()
+    lane.register_birth()
+    assert Worker.count(queue=queue) == 0
+
+
 @pytest.mark.django_db(transaction=True)
 def test_lanes_are_made_while_all_are_at_work_and_end_when_they_have_nothing_to_do(queue, lanes):
     before = _lane_threads()
