@@ -387,11 +387,10 @@ async def test_a_cluster_shares_with_its_parent_all_but_20_mb_of_its_memory(host
     await until(small)  # the parent may not have made its own cluster yet, with which it shares most
 
 
-@pytest.mark.parametrize("module", ["cel", "concurrent.futures.thread"])
-def test_the_warmed_parent_has_read_what_is_otherwise_read_when_it_is_needed(module):
-    program = f"import sys; from kubesim.hosting import _read_modules as r; [*r()]; print({module!r} in sys.modules)"
+def test_the_warmed_parent_has_read_what_is_otherwise_read_when_it_is_needed():
+    program = "import sys; from kubesim.hosting import _read_modules as read; [*read()]; print(*sys.modules)"
     read = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert read.stdout == "True\n"
+    assert {"cel", "concurrent.futures.thread"} <= set(read.stdout.split())
 
 
 def test_a_clock_that_is_set_back_by_hours_still_accepts_a_hosts_certificate(tmp_path):
