@@ -31,7 +31,19 @@ class CandidateAccess:
     token: str = field(repr=False)
     namespace: str
     username: str
-    kubeconfig: str = field(repr=False)
+    cluster: str
+
+    @property
+    def kubeconfig(self) -> str:
+        """The file for kubectl: made for whoever reads it, as a preparation, which asks for proof, does not."""
+        return render(
+            server=self.server,
+            ca_pem=self.ca_pem,
+            token=self.token,
+            namespace=self.namespace,
+            user=environment.SERVICE_ACCOUNT,
+            cluster=self.cluster,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +83,13 @@ def candidate_access(*, run: FaultRun, seconds: int) -> CandidateAccess:
     kube = selectors.kube_for(run.cluster)
     home = selectors.namespaces_of(run)[0]
     token, _expires = kube.token_request(home, environment.SERVICE_ACCOUNT, seconds=seconds)
-    server, ca_pem = kube.access.server, kube.access.ca_pem
     return CandidateAccess(
-        server=server,
-        ca_pem=ca_pem,
+        server=kube.access.server,
+        ca_pem=kube.access.ca_pem,
         token=token,
         namespace=home,
         username=environment.username(home),
-        kubeconfig=render(
-            server=server,
-            ca_pem=ca_pem,
-            token=token,
-            namespace=home,
-            user=environment.SERVICE_ACCOUNT,
-            cluster=run.cluster.name,
-        ),
+        cluster=run.cluster.name,
     )
 
 
