@@ -82,6 +82,9 @@ PRINTED = {
     "list(nn.TransformerEncoderLayer(16, 4).state_dict())[2:5]": (
         "['self_attn.out_proj.weight', 'self_attn.out_proj.bias', 'linear1.weight']"
     ),
+    "type('Mine', (nn.Linear,), {})(2, 1), type('Slow', (torch.optim.SGD,), {})([torch.ones(1)]).defaults['lr']": (
+        "(Mine(in_features=2, out_features=1, bias=True), 0.001)"
+    ),
     "nn.CrossEntropyLoss()(input=torch.zeros(1, 2), target=torch.tensor([1]))": "tensor(0.6931)",
     "len(list(nn.GRU(3, 4, num_layers=2).parameters())), list(nn.BatchNorm1d(2).state_dict())[1:4]": (
         "(8, ['bias', 'running_mean', 'running_var'])"

@@ -35,12 +35,12 @@ class Layer:
         kind = type(self).__name__.lower()
         count = counts[kind] = counts.get(kind, -1) + 1
         self.name, self.given = name or (f"{kind}_{count}" if count else kind), input_shape
-        self.__dict__.update(bind(type(self).__name__, NAMES["keras"][type(self).__name__], args, options))
+        self.__dict__.update(bind(type(self).__name__, self.about, args, options))
         self.activation = self.activation if callable(self.activation) else ACTIVATIONS[self.activation]
 
     def __call__(self, x, training=False):
         x = tf.cast(x, "float32")
-        self.inner = self.inner or LAYERS[type(self).__name__](self, x._shape[-1]).to(tf.config.place()[1])
+        self.inner = self.inner or self.make(x._shape[-1]).to(tf.config.place()[1])
         wanted = getattr(self.inner, "in_features", x._shape[-1])
         if x._shape[-1] != wanted:
             raise error("keras.input", name=self.name, wanted=wanted, shape=x._shape)
@@ -52,6 +52,7 @@ LAYERS = {
     "Dropout": lambda layer, size: nn.Dropout(layer.rate),
     "Flatten": lambda layer, size: nn.Flatten(),
 }
+LAYERS = {name: type(name, (Layer,), {"about": NAMES["keras"][name], "make": make}) for name, make in LAYERS.items()}
 
 
 # Losses and optimizers: torch's.
@@ -80,12 +81,11 @@ class Optimizer:
     inner = None
 
     def __init__(self, *args, **options):
-        name = type(self).__name__
-        self.__dict__.update(bind(name, NAMES["keras"][name], args, options))
+        self.__dict__.update(bind(type(self).__name__, self.about, args, options))
 
     def step(self, parameters):
         if self.inner is None:
-            self.inner = getattr(torch.optim, type(self).__name__)(parameters, **self.options())
+            self.inner = self.kind(parameters, **self.options())
         self.inner.param_groups[0]["lr"] = self.learning_rate
         self.inner.step()
         self.inner.zero_grad()
@@ -96,7 +96,12 @@ OPTIONS = {
     "Adam": lambda self: {"betas": (self.beta_1, self.beta_2), "eps": self.epsilon},
     "RMSprop": lambda self: {"alpha": self.rho, "eps": self.epsilon},
 }
-KINDS = {name: type(name, (Optimizer,), {"options": options}) for name, options in OPTIONS.items()}
+KINDS = {
+    name: type(
+        name, (Optimizer,), {"about": NAMES["keras"][name], "kind": getattr(torch.optim, name), "options": options}
+    )
+    for name, options in OPTIONS.items()
+}
 
 # Training.
 
@@ -248,7 +253,7 @@ def load_data(path="mnist.npz"):
 
 Input = lambda shape, batch_size=None, dtype=None, name=None: types.SimpleNamespace(given=shape)
 sections = {
-    "layers": {"Input": Input, **{name: type(name, (Layer,), {}) for name in LAYERS}},
+    "layers": {"Input": Input, **LAYERS},
     "models": {"Sequential": Sequential},
     "optimizers": KINDS,
     "losses": {kind.title().replace("_", ""): functools.partial(Loss, kind) for kind in LOSSES if len(kind) > 3},

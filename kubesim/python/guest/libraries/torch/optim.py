@@ -14,8 +14,8 @@ class Optimizer:
     buffers, decoupled = 1, False
 
     def __init__(self, params, *args, **more):
-        params, about = list(params), NAMES["optimizers"][type(self).__name__]
-        self.defaults, self.usual, self.state = bind(type(self).__name__, about, args, more), about["course"], {}
+        params, self.state = list(params), {}
+        self.defaults = bind(type(self).__name__, self.about, args, more)
         if not params:
             raise ValueError("optimizer got an empty parameter list")
         if self.defaults["lr"] < 0:
@@ -34,7 +34,7 @@ class Optimizer:
         with set_grad(False):
             known = [self._advance(each, group) for group in self.param_groups for each in group["params"]]
         if not all(known):
-            state.course.advance(self.param_groups[0]["lr"] / self.usual)
+            state.course.advance(self.param_groups[0]["lr"] / self.about["course"])
         return loss
 
     def _advance(self, each, group):
@@ -93,6 +93,10 @@ class RMSprop(Optimizer):
         square = kept["buffers"][0]
         square.copy_(square * alpha + g * g * (1 - alpha))
         x.sub_(g / (square.sqrt() + eps) * lr)
+
+
+for kind in (SGD, Adam, AdamW, RMSprop):
+    kind.about = NAMES["optimizers"][kind.__name__]
 
 
 class LambdaLR:

@@ -192,7 +192,6 @@ class Layer(Module):
 
     def __init__(self, *args, **more):
         super().__init__()
-        self.about = NAMES["layers"][type(self).__name__]
         self.options = own = bind(type(self).__name__, self.about, args, more)
         device, dtype = own.pop("device", None), own.pop("dtype", None)
         if own.get("stride", 1) is None:
@@ -263,7 +262,8 @@ class Layer(Module):
         return text.removeprefix(", ").format_map(shown)
 
 
-globals().update({name: type(name, (Layer,), {"__module__": "torch.nn"}) for name in NAMES["layers"]})
+for name, about in NAMES["layers"].items():
+    globals()[name] = type(name, (Layer,), {"__module__": "torch.nn", "about": about})
 
 
 _between = lambda shape, bound: drawn("uniform", shape, state.default, None, -bound, bound)
