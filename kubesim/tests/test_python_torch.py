@@ -43,6 +43,7 @@ PRINTED = {
     ),
     "torch.ones(2).sum(nonsense=1)": "TypeError: sum() got an unexpected keyword argument 'nonsense'",
     "torch.from_numpy(__import__('numpy').ones(2)).dtype": "torch.float64",
+    "torch.tensor(__import__('numpy').array(list(range(70000))))[69999]": "tensor(69999)",
     "nn.ReLU(nonsense=1)": "TypeError: ReLU.__init__() got an unexpected keyword argument 'nonsense'",
     "torch.optim.Adam([torch.ones(1)], nonsense=1)": (
         "TypeError: Adam.__init__() got an unexpected keyword argument 'nonsense'"

@@ -454,7 +454,9 @@ def built(base, data, dtype=None):
     """Make an array of another library's array, or of nested lists."""
     data = data.__array__() if hasattr(data, "__array__") else data
     if isinstance(data, Array):
-        return base._load(data._shape, dtype or data._dtype, data._saved())
+        copied = data._copy(dtype)
+        copied._buffer.claim = None  # the memory is where the new array is
+        return base._make(copied._shape, copied._dtype, copied._buffer)
     if hasattr(data, "__iter__") and not isinstance(data, (list, tuple, range, str)):
         data = list(data)
     try:
