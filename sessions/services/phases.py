@@ -143,6 +143,9 @@ class _Ended:
         settled = {"error": "", "next_try_at": None, "attempts": 0}
         for work in self._works:
             _mark(work.session, work.phase, Status.DONE, finished_at=work.phase.finished_at, **settled)
+
+    def clear(self) -> None:
+        """Forget them: it is written, and committed."""
         self._works = []
 
 
@@ -156,6 +159,7 @@ def _step(work: Work, worker: Worker, ended: _Ended) -> bool | None:
     with transaction.atomic():
         ended.write()
         _begin(work.session, phase)
+    ended.clear()
     try:
         worker(work)
     except StaleEpoch:
