@@ -14,8 +14,8 @@ folder=$(mktemp -d)
 workers=${CONTRACT_WORKERS:-3}
 testcluster="$python deploy/testcluster/testcluster.py"
 
-leave() {
-  for cluster in "$folder"/gw*; do $testcluster down --folder "$cluster" || true; done
+leave() { # also what tests that were ended have left: those of placements have a control plane of their own
+  for cluster in "$folder"/gw* "$folder"/tests/popen-gw*/empty*/testcluster; do $testcluster down --folder "$cluster" || true; done
   rm -rf "$folder"
 }
 
@@ -24,4 +24,4 @@ trap 'exit 130' INT TERM
 
 for number in $(seq 0 $((workers - 1))); do $testcluster up --folder "$folder/gw$number" >/dev/null; done
 CONTRACT_KUBECONFIG="$folder/{worker}/admin.kubeconfig" \
-  $python -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder -q "$@"
+  $python -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder -q --basetemp "$folder/tests" "$@"
