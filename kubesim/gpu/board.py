@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 from kubesim import data
 from kubesim.gpu import mig
@@ -441,7 +442,8 @@ class Board:
             "cpus": machine.cpus,
             "memory_kib": machine.memory_gib * 1024 * 1024,
         }
-        return ((seconds, level, text.format(**values)) for seconds, level, text in boot_lines())
+        pace = 0.9 + crc32(self.node.encode()) / 2**32 / 10  # no two machines boot equally fast
+        return ((round(seconds * pace, 6), level, text.format(**values)) for seconds, level, text in boot_lines())
 
 
 def _of_driver(text: str) -> bool:

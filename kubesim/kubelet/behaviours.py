@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import posixpath
 import re
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from hashlib import blake2b
 from heapq import merge
 from pathlib import Path
 from typing import Any
@@ -388,8 +388,8 @@ def _repeats(name: str, seconds: float, known: Mapping[str, Any]) -> int:
 
 
 def _noise(seed: str) -> float:
-    """Return a number from 0 to 1."""
-    return zlib.crc32(seed.encode()) / 2**32
+    """Return a number from 0 to 1; a checksum would do, were those of consecutive numbers not alike."""
+    return int.from_bytes(blake2b(seed.encode(), digest_size=4).digest()) / 2**32
 
 
 def _values(n: int, noise: float, own: float, other: float, known: Mapping[str, Any]) -> dict[str, float]:

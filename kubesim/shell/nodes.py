@@ -93,6 +93,14 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
+class Timed:
+    """A pipeline whose time bash tells, ``posix`` in the form of -p."""
+
+    part: Node
+    posix: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AndOr:
     """Commands with ``&&`` or ``||`` before all but the first."""
 
@@ -194,6 +202,7 @@ class Redirected:
 Node = (
     Simple
     | Pipeline
+    | Timed
     | AndOr
     | Sequence
     | Subshell

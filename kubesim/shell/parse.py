@@ -82,6 +82,11 @@ class _Parser(Lexer):
         return nodes.AndOr(first, tuple(rest)) if rest else first
 
     def _pipeline(self) -> Node:
+        if self.dialect == "bash" and self._take_word("time"):
+            posix = bool(self._take_word("-p"))
+            return nodes.Timed(
+                nodes.NOTHING if self._ends_words() and self._operator() != "(" else self._pipeline(), posix
+            )
         both: list[bool] = []
         negated = self._negated()
         if negated is not None and self._ends_words() and self._operator() in ("", ";"):

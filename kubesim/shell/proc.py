@@ -77,7 +77,7 @@ def directory(machine: Machine, everyone: Callable[[], Mapping[int, Any]] | None
     return Listing(mode=0o555, mtime=machine.now(), find=find, all=names)
 
 
-FOLDERS = ("driver", "net", "sys")
+FOLDERS = ("driver", "net", "pressure", "sys")
 """Entries of /proc with a folder of their own, beside the processes."""
 
 
@@ -202,7 +202,7 @@ def _process_stat(machine: Machine, process: Any) -> str:
     began = max((process.started.timestamp() - machine.up_since) * 100, 0)
     use = process.use().of(process.name)
     tail = f"20 0 1 0 {began:.0f} {use.reserved} {use.memory >> 12} 18446744073709551615"
-    head = f"{process.pid} ({process.name[:15]}) {'T' if process.stopped else 'S'} {process.parent}"
+    head = f"{process.pid} ({process.name[:15]}) {_state(process)[0]} {process.parent}"
     group = getattr(process, "group", process.pid)
     return f"{head} {group} 1 0 -1 4194560 0 0 0 0 0 0 0 0 {tail} {' '.join(['0'] * 27)}\n"
 
@@ -237,12 +237,30 @@ def _inside(process: Any) -> str:
     return f"NSpid:\t{process.pid}" + (f"\t{inner}\n" if inner != process.pid else "\n")
 
 
+def _state(process: Any) -> str:
+    """Return the state of a process: one that reads of itself is running, as is one that computes."""
+    reads = isinstance(process, Process) and process.pid == max(process.machine.processes, default=0)
+    return (
+        "T (stopped)" if process.stopped else "R (running)" if reads or process.use().cores > 0.01 else "S (sleeping)"
+    )
+
+
+def _capabilities(process: Any) -> str:
+    """Return what a process may do: what runc leaves to root, or all where it is privileged or the node's own."""
+    access = process.machine.devices if isinstance(process, Process) else None
+    alone = isinstance(process, Process) and not (access is not None and access.privileged)
+    bound = "00000000a80425fb" if alone else "000001ffffffffff"
+    held, none = "0" * 16 if process.view.uid else bound, "0" * 16
+    rows = {"CapInh": none, "CapPrm": held, "CapEff": held, "CapBnd": bound, "CapAmb": none, "Seccomp": 0}
+    return "".join(f"{name}:\t{value}\n" for name, value in rows.items())
+
+
 def _status(process: Any) -> str:
-    view = process.view
-    state = "T (stopped)" if process.stopped else "S (sleeping)"
+    view, state = process.view, _state(process)
     return (
         f"Name:\t{process.name[:15]}\nUmask:\t{view.umask:04o}\nState:\t{state}\nTgid:\t{process.pid}\nPid:\t{process.pid}\n"
         f"PPid:\t{process.parent}\nUid:\t{view.uid}\t{view.uid}\t{view.uid}\t{view.uid}\n"
         f"Gid:\t{view.gid}\t{view.gid}\t{view.gid}\t{view.gid}\n"
         f"{_inside(process)}VmRSS:\t{process.use().of(process.name).memory >> 10:8d} kB\nThreads:\t1\n"
+        + _capabilities(process)
     )

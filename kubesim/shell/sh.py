@@ -13,7 +13,8 @@ from kubesim.shell.parse import parse
 from kubesim.shell.state import NAMED_ONLY, OPTIONS, Variable
 
 DIALECTS = {"busybox": "ash", "dash": "dash", "bash": "bash", "ash": "ash", "gnu": "dash"}
-BASH_OWN = {"BASH_VERSION": "5.2.15(1)-release", "BASH": "/bin/bash", "OSTYPE": "linux-gnu", "HOSTTYPE": "x86_64"}
+BASH_OWN = {"BASH_VERSION": "5.2.15(1)-release", "BASH": "/bin/bash", "OSTYPE": "linux-gnu", "HOSTTYPE": "x86_64",
+            "MACHTYPE": "x86_64-pc-linux-gnu"}  # fmt: skip
 LONGEST_SCRIPT = 1 << 20
 LONGEST_COMMAND = 1 << 16
 
@@ -78,7 +79,8 @@ def prepare(here: Shell) -> None:
     state.variables["PWD"] = Variable(here.process.cwd, exported=True)
     own = {"IFS": " \t\n", "OPTIND": "1"}
     if here.dialect == "bash":
-        own |= BASH_OWN | {"HOSTNAME": here.process.machine.hostname}
+        own |= BASH_OWN
+        state.variables.setdefault("HOSTNAME", Variable(here.process.machine.hostname))
     state.variables |= {name: Variable(value) for name, value in own.items()}
     if here.dialect == "bash":
         level = state.get("SHLVL") or "0"
@@ -94,6 +96,8 @@ async def _file(here: Shell, rest: list[str]) -> int:
         status = 127 if error.code == "ENOENT" else 126
         return await process.fail("0: " * (here.dialect == "dash") + text, status if here.dialect == "bash" else 2)
     here.name, here.named = path, True
+    if here.dialect == "bash":
+        here.state.variables["BASH_SOURCE"] = Variable(path)
     here.state.positional = rest[1:]
     if b"\0" in data[:256]:
         return await process.fail(f"{path}: cannot execute binary file", 126)

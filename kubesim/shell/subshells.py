@@ -10,7 +10,7 @@ from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.handles import Bytes, Capture, Handle, Pipe
 from kubesim.shell.jobs import Job, Jobs
 from kubesim.shell.machine import DEFAULT_PATH, Process
-from kubesim.shell.nodes import Node, Pipeline, Redirected, Simple, Subshell
+from kubesim.shell.nodes import Node, Pipeline, Redirected, Simple, Subshell, Timed
 from kubesim.shell.programs import Program, find
 from kubesim.shell.state import BreakLoop, ExitShell, ReturnFrom, Variable
 from kubesim.shell.values import Values
@@ -18,6 +18,12 @@ from kubesim.shell.values import Values
 INHERITED = ("builtins", "status", "line", "last_background", "unchecked", "calls", "first", "began",
              "command_string", "line_offset", "named")  # fmt: skip
 """Attributes that a subshell takes over from its shell beside the state."""
+
+
+def _seconds(length: float, digits: int, *, long: bool) -> str:
+    """Return a duration as TIMEFORMAT asks for it: 62.5, or long 1m2.5s."""
+    minutes = int(length // 60) if long else 0
+    return f"{minutes}m" * long + f"{length - minutes * 60:.{digits}f}" + "s" * long
 
 
 class Subshells(Values):
@@ -85,6 +91,21 @@ class Subshells(Values):
         if node.negated:
             return int(not status)
         return await self.checked(status)
+
+    async def _timed(self, node: Timed, final: bool) -> int:
+        """Run a pipeline, then tell how long it took and how much of that the container's programs were computing."""
+        machine = self.process.machine
+        began, spent = machine.now(), machine.meter.seconds(machine.now())
+        status = await self.execute(node.part)
+        busy = machine.meter.seconds(machine.now()) - spent
+        form = self.state.get("TIMEFORMAT") if not node.posix else "real %2R\nuser %2U\nsys %2S"
+        form = "\nreal\t%3lR\nuser\t%3lU\nsys\t%3lS" if form is None else form
+        took = {"R": machine.now() - began, "U": busy * 0.87, "S": busy * 0.13}
+        told = re.sub(
+            r"%([0-3]?)(l?)([RUS])", lambda at: _seconds(took[at[3]], int(at[1] or 3), long=bool(at[2])), form
+        )
+        await self.process.error(told + "\n" if told else "")
+        return status
 
     async def _pipe(self, node: Pipeline) -> Job:
         """Start every part of a pipeline."""

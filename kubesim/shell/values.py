@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Iterable
+from secrets import randbits
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from kubesim.shell import dialects, sockets
@@ -47,7 +48,7 @@ class Values(ABC):
         self.temporary: list[int] = []
         self.pending: list[str] = []
         self.command_string = False
-        self._random = process.pid * 7919 + 12345
+        self._random = randbits(31)
         self.interactive = False
         self.unchecked = 0  # how many conditions we are inside of: set -e does not count there
         self.loops = 0

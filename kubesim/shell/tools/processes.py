@@ -154,7 +154,8 @@ class _Used:
         self.each, self.current = each, getattr(each, "inner", each) is process
         use = each.use().of(each.name)
         self.seconds, self.busy = use.seconds, use.cores > BUSY
-        self.vsz, self.rss = use.reserved >> 10, use.memory >> 10
+        self.kernel = each.argv[:1] != ["["] and _command(each).startswith("[")
+        self.vsz, self.rss = (0, 0) if self.kernel else (use.reserved >> 10, use.memory >> 10)
         self.elapsed = process.machine.now() - each.started.timestamp()
         self.user = name_of(process.view, each.view.uid)
         self.cpu = _tenths(use.seconds / max(self.elapsed, 1.0))
@@ -166,6 +167,10 @@ class _Used:
     @property
     def cgroup(self) -> str:
         return str(getattr(self.each, "cgroup", "0::/")).strip()
+
+    @property
+    def start(self) -> str:
+        return f"{self.each.started:%H:%M}" if self.elapsed < 86400 else f"{self.each.started:%b%d}"
 
     @property
     def elapsed_time(self) -> str:
@@ -183,7 +188,9 @@ class _Used:
     @property
     def state(self) -> str:
         first = "T" if self.each.stopped else "R" if self.current or self.busy else "S"
-        return first + ("s" if self.each.pid == self.each.group else "") + ("l" if self.busy else "")
+        return (
+            first + ("s" if self.each.pid == self.each.group and not self.kernel else "") + ("l" if self.busy else "")
+        )
 
 
 def _tenths(share: float) -> str:
