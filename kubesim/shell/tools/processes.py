@@ -155,7 +155,8 @@ class _Used:
         use = each.use().of(each.name)
         self.seconds, self.busy = use.seconds, use.cores > BUSY
         self.kernel = each.argv[:1] != ["["] and _command(each).startswith("[")
-        self.vsz, self.rss = (0, 0) if self.kernel else (use.reserved >> 10, use.memory >> 10)
+        self.vsz: int = 0 if self.kernel else use.reserved >> 10
+        self.rss: int = 0 if self.kernel else use.memory >> 10
         self.elapsed = process.machine.now() - each.started.timestamp()
         self.user = name_of(process.view, each.view.uid)
         self.cpu = _tenths(use.seconds / max(self.elapsed, 1.0))

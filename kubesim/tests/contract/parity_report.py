@@ -45,6 +45,54 @@ TOOLS_LEFT_OUT = (
     "nice, tput and yq."
 )
 """Features that the tools of containers leave out."""
+SIGNS_OF_SIMULATION = (
+    (
+        "An engineer who had not written kubesim spent an hour inside a practice cluster looking for proof that it is"
+        " simulated (23 November 2026). He found 111 signs; some of them name several gaps, and one is listed here "
+        "already. Bash's time, different $RANDOM in every container, BASH_SOURCE and HOSTNAME in scripts, the noise "
+        "and speed of training logs, curl's times, boot messages that differ between nodes, what ps says of old "
+        "processes and of kernel threads, refused mounts, states and capabilities in /proc and more of its files, "
+        "nginx' configuration and start, psql and Ubuntu's release in images were corrected; "
+        "`kubesim/tests/test_tells.py` holds them. The rest is known:"
+    ),
+    (
+        "- Anyone notices within half an hour: images lack programs that the real ones have (busybox: busybox, "
+        "ifconfig, telnet, httpd, traceroute, route, hexdump, strings, time, bc; netshoot: host, mtr, openssl, "
+        "ethtool, nft, socat, tshark; PyTorch's: ldconfig, gcc, make, strings, nsys; Alpine: apk; Ubuntu and Debian: "
+        "dpkg as a command, tac, paste, comm, join, split, shuf, mkfifo, fold, install, nice, setsid, flock, su, sort"
+        " -R; nodes: reboot, pidof, kubelet, openssl, python3), most GNU tools refuse --version and --help, "
+        "executables are 16 bytes and have one checksum, and /etc, /sys, /dev and /usr/local/cuda hold little. "
+        "systemctl reboot does nothing. Redis and Postgres print no log and listen nowhere, redis-cli says nothing. "
+        "nginx writes no access log, answers POST with 200 and without Date, ETag and Content-Length to curl, is "
+        "called docker-entrypoint.sh in ps, and nginx -v and -t start it. curl takes any certificate and tells "
+        "nothing of TLS. A busy loop in bash or `yes` counts in cgroups and kubectl top, not in ps and top, and is "
+        "never throttled; `while True: pass` in Python counts nearly nowhere. The open files of a computed process "
+        "are none. apt update finds one host and not the other. Long pipes and loops take 100 times as long as on a "
+        "machine. Assigning a readonly variable ends a script of bash."
+    ),
+    (
+        "- An expert who looks: bash has no history expansion, pushd, popd, builtin, enable, times, caller, ;;& and "
+        "umask -S; busybox' ip, dd, ls, wget -S and errors are worded as GNU's; stat -f is stat; ip shows no IPv6, "
+        "/proc/net/dev counts nothing, every CPU of /proc/stat has spent the same, network namespaces have one "
+        "number; lscpu lacks flags and caches; fsGroup changes no group; files of images and secrets have one date; "
+        "volumes of config maps name their folder by the nanosecond, and nanoseconds end in 000; kernel parameters "
+        "and mounts of nodes are few; the lines of a start are whole tenths of a second apart and those of training "
+        "exactly equally far; gpu-feature-discovery logs as the device plugin; temperatures of GPUs stand still and "
+        "their power goes in waves; vLLM has clients from its start and no /metrics; torchrun takes two ranks on one "
+        "GPU, and their prints mix; nvcc compiles nothing; dcgmi sees no NVSwitch; several versions of an image are "
+        "of one size; leases of all nodes are renewed at once; kubelets answer /healthz to anybody and have no logs "
+        "to list; CoreDNS has no /metrics; the API server's certificate names only its address; load balancers say "
+        "nothing while they wait; an address of a pod is given out again at once; a sleeping container uses 1m; "
+        "sys.maxsize is that of 32 bits, and resource, fcntl, mmap, ctypes, bz2, lzma, readline and termios are "
+        "missing from Python."
+    ),
+    (
+        "- Only by design: /metrics of the API server has few families, images have a hundred files, tokens are "
+        "signed with ES256, the token of a list's next page has a field of its own, the exporter's distroless image "
+        "has a shell, and unschedulable pods are tried more often."
+    ),
+)
+"""Findings of a search for signs that a practice cluster is simulated: what was corrected, and what is known."""
 PYTHON_LEFT_OUT = (
     "Python in containers has the names of numpy, PyTorch, TensorFlow and Keras that scripts for GPUs use most. "
     "Numbers drawn with a seed repeat themselves, but are not NumPy's or PyTorch's own. Large arrays, convolutions, "
@@ -157,6 +205,10 @@ def report(findings: list[Finding]) -> str:
         TOOLS_LEFT_OUT,
         "",
         PYTHON_LEFT_OUT,
+        "",
+        SIGNS_OF_SIMULATION[0],
+        "",
+        *SIGNS_OF_SIMULATION[1:],
         "",
         "A scene with a difference that has no reason is played a second time on both, because both have controllers "
         "that race: a command counts as different if it differs both times. How many were the same only then stands "
