@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import re
 import shutil
 import signal
@@ -32,8 +31,6 @@ NOTES = "host.json"
 CRASHES = frozenset({1, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS})
 """How a process ends that its own work has ended; anybody may kill one."""
 ANSWER_S, START_S = 5.0, 5.0
-TURN_S = 1.0
-"""No longer than that a new cluster has its processor for itself: one that hangs at its start holds up no other."""
 STOP_S, DROP_S = 4.0, 1.0
 """From asking a process to end to killing it; what is dropped has nothing left to write."""
 log = logging.getLogger("kubesim.host")
@@ -84,7 +81,6 @@ class Host:
         self._history = history
         self._tenants: dict[str, Tenant] = {}
         self._keys: dict[str, str] = {}
-        self._turns = asyncio.Semaphore(os.cpu_count() or 1)
         self.stopping = False
         """Whether every process is to end, so that none is started again."""
 
@@ -194,8 +190,6 @@ class Host:
 
     async def _keep_running(self, tenant: Tenant) -> None:
         """Run a cluster's process, and another one after it, until the cluster is dropped."""
-        if tenant.job.get("fresh"):
-            await self._take_turn(tenant)
         while True:
             process = tenant.process = self._processes.fork(tenant.job)  # known at once to who ends the cluster
             dog = Watchdog(tenant.name, process)
@@ -210,13 +204,6 @@ class Host:
                 watch.cancel()
                 tenant.process = None
             await asyncio.sleep(self._ended(tenant, status, dog.verdict))
-
-    async def _take_turn(self, tenant: Tenant) -> None:
-        """Wait until a processor is free for a new cluster: of many that are asked for at once, the first are ready
-        when they would otherwise all be half made, and whoever asked for them has something to do."""
-        await self._turns.acquire()
-        turn = asyncio.create_task(asyncio.wait([tenant.described], timeout=TURN_S), name=f"start {tenant.name}")
-        turn.add_done_callback(lambda _: self._turns.release())
 
     def _ended(self, tenant: Tenant, status: int, verdict: Verdict | None) -> float:
         """Take note of the end of a process; returns the seconds until the next is to be started."""
