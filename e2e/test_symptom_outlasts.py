@@ -8,7 +8,7 @@ import pytest
 
 from faults import checks
 from faults.errors import NotFound
-from faults.tests.variants import PACKS, parameters
+from faults.tests.variants import PACKS
 from kubesim.errors import ApiError
 from kubesim.tests.world import world
 
@@ -71,7 +71,7 @@ async def job_of(world):
     return job
 
 
-FIRST, *OTHERS = parameters(PACK)
+FIRST, *OTHERS = PACK.variants
 VARIANTS = [FIRST, *(pytest.param(values, marks=pytest.mark.torture) for values in OTHERS)]
 
 

@@ -4,7 +4,7 @@ from faults.checks.model import Check, Condition
 from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
-from faults.packs.model import Criterion, Hint, InjectStep, Parameter, Requires, Solution, SolutionStep
+from faults.packs.model import Criterion, Hint, InjectStep, Requires, Solution, SolutionStep, Variant
 from faults.packs.pack import Pack
 
 __all__ = [
@@ -15,10 +15,10 @@ __all__ = [
     "InjectStep",
     "Pack",
     "PackError",
-    "Parameter",
     "Requires",
     "Solution",
     "SolutionStep",
+    "Variant",
     "digest",
     "load_folder",
     "parse",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any
 
 from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
-from faults.packs.model import Criterion, InjectStep, Obj, Parameter, Requires, Solution, SolutionStep
+from faults.packs.model import Criterion, InjectStep, Obj, Requires, Solution, SolutionStep, Variant
 
 Manifests = Mapping[str, list[Obj]]
 
@@ -16,9 +17,14 @@ def requires(row: Obj) -> Requires:
     return Requires(tuple(row["tiers"]), row["nodes"], row["gpus"], row["agent"], tuple(row.get("images", [])))
 
 
-def parameters(rows: Mapping[str, Obj]) -> dict[str, Parameter]:
-    """Return the parameters by name; the default is always one of the choices."""
-    return {name: Parameter(name, row["default"], tuple(row["choices"])) for name, row in rows.items()}
+def variants(document: Obj) -> tuple[Variant, ...]:
+    """Return the variants. Older packs have parameters that are drawn one by one: each combination is a variant, and
+    the first consists of the defaults."""
+    if "variants" in document:
+        return tuple(dict(row) for row in document["variants"])
+    rows = document["parameters"]
+    choices = [dict.fromkeys([row["default"], *row["choices"]]) for row in rows.values()]
+    return tuple(dict(zip(rows, values, strict=True)) for values in itertools.product(*choices))
 
 
 def read(row: Obj) -> Read:

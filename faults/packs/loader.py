@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -12,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import LogRead
-from faults.packs import safe_yaml
+from faults.packs import building, safe_yaml
 from faults.packs.building import read
 from faults.packs.errors import PackError
 from faults.packs.files import check_names
@@ -21,6 +22,7 @@ from faults.packs.pack import Pack
 from faults.packs.placeholders import names_in
 
 DOCUMENT = "scenario.yaml"
+MAX_COMBINATIONS = 1000
 TEXTS = ("statement.md", "brief.md")
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
@@ -87,7 +89,7 @@ def _check_whole(source: Source) -> None:
     document = source.document
     _check_rights(document)
     _check_images(document)
-    _check_parameters(document)
+    _check_variants(document)
     _check_files(source)
     _check_placeholders(source)
     _check_unique(document)
@@ -111,10 +113,19 @@ def _check_images(document: Obj) -> None:
         )
 
 
-def _check_parameters(document: Obj) -> None:
-    for name, row in document["parameters"].items():
+def _check_variants(document: Obj) -> None:
+    """Rows of linked values; packs of before there were rows have parameters with choices."""
+    if ("variants" in document) == ("parameters" in document):
+        raise PackError(DOCUMENT, "variants", "is needed: at least five rows with the same names (and no parameters)")
+    for name, row in document.get("parameters", {}).items():
         if row["default"] not in row["choices"]:
             raise PackError(DOCUMENT, f"parameters.{name}.default", "is not one of the choices")
+    if math.prod(len(row["choices"]) for row in document.get("parameters", {}).values()) > MAX_COMBINATIONS:
+        raise PackError(DOCUMENT, "parameters", f"have more than {MAX_COMBINATIONS} combinations")
+    first, *others = document.get("variants", [{}])
+    for number, row in enumerate(others, start=1):
+        if different := sorted(row.keys() ^ first.keys()):
+            raise PackError(DOCUMENT, f"variants.{number}", f"differs from the first in {', '.join(different)}")
 
 
 def _check_files(source: Source) -> None:
@@ -138,7 +149,7 @@ def _steps(document: Obj) -> Iterator[tuple[str, Obj]]:
 
 def _check_placeholders(source: Source) -> None:
     known = {f"namespace.{name}" for name in source.document["namespaces"]}
-    known |= {f"parameter.{name}" for name in source.document["parameters"]}
+    known |= {f"parameter.{name}" for name in building.variants(source.document)[0]}
     for file, content in [(DOCUMENT, source.document), *source.manifests.items(), *source.texts.items()]:
         for name in names_in(content):
             if name not in known:

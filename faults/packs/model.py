@@ -28,13 +28,8 @@ class Requires:
     images: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """A value that may differ between sessions without changing how hard the scenario is."""
-
-    name: str
-    default: str
-    choices: tuple[str, ...]
+Variant = Mapping[str, str]
+"""Linked values, by name, that differ between sessions without changing how hard the scenario is."""
 
 
 @dataclass(frozen=True, slots=True)

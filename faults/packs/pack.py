@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from faults.checks.model import Check, Condition
 from faults.packs import building
 from faults.packs.errors import PackError
-from faults.packs.model import Criterion, Hint, InjectStep, Obj, Parameter, Requires, Solution, Source
+from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant
 from faults.packs.placeholders import substitute
 
 
@@ -29,7 +29,7 @@ class Pack:
     """The images that a practice cluster has for the pack, as its control API takes them."""
     rights: tuple[str, ...]
     namespaces: Mapping[str, str]
-    parameters: Mapping[str, Parameter]
+    variants: tuple[Variant, ...]
     inject: tuple[InjectStep, ...]
     symptom: tuple[Condition, ...]
     checks: tuple[Check, ...]
@@ -42,21 +42,29 @@ class Pack:
     template: Source = field(repr=False)
 
     def bind(self, namespaces: Mapping[str, str] | None = None, parameters: Mapping[str, str] | None = None) -> Pack:
-        """Return the pack with every placeholder filled in; names that are not given take their defaults.
+        """Return the pack with every placeholder filled in: the first variant that has the given parameters.
 
-        Raises ``PackError`` for a namespace or parameter that the pack does not have, or a value it does not allow.
+        Raises ``PackError`` for a namespace that the pack does not have, or where no variant has the parameters.
         """
         spaces = {**self.namespaces, **(namespaces or {})}
-        values = {name: parameter.default for name, parameter in self.parameters.items()} | dict(parameters or {})
-        self._refuse_unknown(spaces, values)
+        for name in sorted(set(spaces) - set(self.namespaces)):
+            raise PackError("scenario.yaml", "namespaces", f"the pack has no namespace named {name}")
         names = {f"namespace.{name}": value for name, value in spaces.items()}
-        names |= {f"parameter.{name}": value for name, value in values.items()}
+        names |= {f"parameter.{name}": value for name, value in self.variants_with(parameters or {})[0].items()}
         filled = Source(
             document=substitute(self.template.document, names),
             manifests=substitute(self.template.manifests, names),
             texts=substitute(self.template.texts, names),
         )
         return self.from_source(filled, template=self.template, namespaces=spaces)
+
+    def variants_with(self, parameters: Mapping[str, str]) -> list[Variant]:
+        """Return the variants that have these values, at least one. Raises ``PackError``."""
+        found = [variant for variant in self.variants if parameters.items() <= variant.items()]
+        if not found:
+            wanted = ", ".join(f"{name}={value}" for name, value in sorted(parameters.items()))
+            raise PackError("scenario.yaml", "variants", f"no variant has {wanted}")
+        return found
 
     @classmethod
     def from_source(cls, source: Source, *, template: Source, namespaces: Mapping[str, str]) -> Pack:
@@ -75,7 +83,7 @@ class Pack:
             images=tuple(document.get("images", [])),
             rights=tuple(document.get("rights", [])),
             namespaces=dict(namespaces),
-            parameters=building.parameters(document["parameters"]),
+            variants=building.variants(document),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),
             symptom=tuple(building.condition(row) for row in document["symptom"]),
             checks=tuple(building.check(row) for row in document["checks"]),
@@ -87,12 +95,3 @@ class Pack:
             brief=source.texts["brief.md"],
             template=template,
         )
-
-    def _refuse_unknown(self, spaces: Mapping[str, str], values: Mapping[str, str]) -> None:
-        for name in sorted(set(spaces) - set(self.namespaces)):
-            raise PackError("scenario.yaml", "namespaces", f"the pack has no namespace named {name}")
-        for name, value in sorted(values.items()):
-            if name not in self.parameters:
-                raise PackError("scenario.yaml", "parameters", f"the pack has no parameter named {name}")
-            if value not in self.parameters[name].choices:
-                raise PackError("scenario.yaml", f"parameters.{name}", f"{value!r} is not one of its choices")

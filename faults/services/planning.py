@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from types import MappingProxyType
 
 from faults import selectors
 from faults.errors import FaultError
@@ -51,9 +52,9 @@ def plan_fault_run(
     seed: int,
     deadline: datetime,
 ) -> FaultRun:
-    """Plan one scenario's fault. Parameters that are not given are drawn by ``seed``. Raises PackError."""
+    """Plan one scenario's fault. Which of the variants with these parameters, ``seed`` decides. Raises PackError."""
     pack = selectors.pack_of(scenario_version)
-    drawn = {**draw_parameters(pack, seed), **parameters}
+    drawn = draw_variant(pack, seed, parameters)
     bound = pack.bind(namespaces, drawn)
     return FaultRun.objects.create(
         purpose=FaultRun.Purpose.FAULT,
@@ -66,9 +67,9 @@ def plan_fault_run(
     )
 
 
-def draw_parameters(pack: Pack, seed: int) -> dict[str, str]:
-    """Choose every parameter's value; the same seed always gives the same variant of a scenario."""
-    return {
-        name: random.Random(f"{seed}:{pack.slug}:{name}").choice(parameter.choices)
-        for name, parameter in sorted(pack.parameters.items())
-    }
+def draw_variant(pack: Pack, seed: int, parameters: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """Choose among the variants that have these parameters; the same seed always gives the same one.
+
+    Raises PackError where no variant has them.
+    """
+    return dict(random.Random(f"{seed}:{pack.slug}").choice(pack.variants_with(parameters)))

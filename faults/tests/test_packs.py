@@ -32,8 +32,8 @@ def edit(files):
 
 @pytest.fixture
 def varied(edit):
-    """The pack with a second variant."""
-    return packs.parse(edit(lambda d: d["parameters"]["job"]["choices"].append("vision-train")))
+    """The pack with one more variant."""
+    return packs.parse(edit(lambda d: d["variants"].append({"job": "vision-train"})))
 
 
 def refused(files):
@@ -89,10 +89,34 @@ def test_binding_refuses_names_and_values_the_pack_does_not_have(files):
     pack = packs.parse(files)
     with pytest.raises(PackError, match="no namespace named other"):
         pack.bind({"other": "x"})
-    with pytest.raises(PackError, match="no parameter named image"):
+    with pytest.raises(PackError, match="no variant has image=x"):
         pack.bind(parameters={"image": "x"})
-    with pytest.raises(PackError, match="not one of its choices"):
+    with pytest.raises(PackError, match="no variant has job=x; y"):
         pack.bind(parameters={"job": "x; y"})
+
+
+def test_values_of_a_variant_belong_together(edit):
+    rows = [{"job": f"job-{number}", "gpus": str(number)} for number in range(1, 6)]
+    pack = packs.parse(edit(lambda d: d.update(variants=rows)))
+    assert "`job-3`" in pack.bind(parameters={"gpus": "3"}).statement
+    with pytest.raises(PackError, match="no variant has gpus=2, job=job-1"):
+        pack.bind(parameters={"job": "job-1", "gpus": "2"})
+
+
+def test_a_version_of_before_there_were_variants_has_one_for_each_combination(edit):
+    parameters = {
+        "job": {"default": "b", "choices": ["a", "b"]},
+        "size": {"default": "s", "choices": ["s", "m"]},
+    }
+    pack = packs.parse(edit(lambda d: d.pop("variants") and d.update(parameters=parameters)))
+    assert pack.variants[0] == {"job": "b", "size": "s"}
+    assert {tuple(row.values()) for row in pack.variants} == {("a", "s"), ("a", "m"), ("b", "s"), ("b", "m")}
+
+
+def test_a_version_with_more_combinations_than_anybody_reads_is_refused(edit):
+    rows = {name: {"default": "0", "choices": [str(number) for number in range(50)]} for name in ("job", "node")}
+    message = refused(edit(lambda d: d.pop("variants") and d.update(parameters=rows)))
+    assert "more than 1000 combinations" in message
 
 
 def test_an_escaped_placeholder_stays_as_text(files):
@@ -122,8 +146,11 @@ def test_an_unknown_placeholder_is_refused_with_its_file(files):
         (lambda d: d["inject"].append({"kind": "patch", "target": {}}), "inject.2"),
         (lambda d: d["inject"].pop(), "manifests/training-job.yaml: is not used by any step"),
         (lambda d: d["solutions"].pop(), "solutions"),
-        (lambda d: d["parameters"]["job"].update(default="other"), "is not one of the choices"),
-        (lambda d: d["parameters"]["job"].update(choices=["a\nb"]), "parameters.job.choices.0"),
+        (lambda d: d["variants"][1].update(job="a\nb"), "variants.1.job"),
+        (lambda d: d["variants"].pop(), "variants"),
+        (lambda d: d["variants"][2].update(node="n"), "variants.2: differs from the first in node"),
+        (lambda d: d.pop("variants"), "variants: is needed: at least five rows"),
+        (lambda d: d.update(parameters={}), "variants: is needed: at least five rows"),
         (lambda d: d["symptom"][0]["reads"].update(log={"logs": {"pods": "jobs"}}), "jobs is not a read of pods"),
     ],
 )

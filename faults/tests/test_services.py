@@ -17,7 +17,6 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE, stored
 from faults.models import FaultRun, Step
-from faults.packs import Parameter
 from faults.services import planning
 from faults.tests.conftest import NAMESPACES, deadline
 from faults.tests.test_hostile_pods import eventually
@@ -239,9 +238,9 @@ def test_nothing_a_candidate_can_read_tells(fault, environment):
 
 
 def test_a_seed_always_draws_the_same_variant(version):
-    pack = replace(selectors.pack_of(version), parameters={"job": Parameter("job", "a", ("a", "b", "c"))})
-    assert planning.draw_parameters(pack, 3) == planning.draw_parameters(pack, 3)
-    assert len({planning.draw_parameters(pack, seed)["job"] for seed in range(24)}) == 3
+    pack = replace(selectors.pack_of(version), variants=({"job": "a"}, {"job": "b"}, {"job": "c"}))
+    assert planning.draw_variant(pack, 3) == planning.draw_variant(pack, 3)
+    assert len({planning.draw_variant(pack, seed)["job"] for seed in range(24)}) == 3
 
 
 def test_seeding_the_catalogue_twice_changes_nothing(db):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,14 +18,7 @@ TELLS = re.compile(
 )
 
 
-def parameters(pack: Pack) -> Iterator[dict[str, str]]:
-    """Yield every choice of the parameters' values."""
-    names = sorted(pack.parameters)
-    for values in itertools.product(*(pack.parameters[name].choices for name in names)):
-        yield dict(zip(names, values, strict=True))
-
-
 def variants(pack: Pack) -> Iterator[Pack]:
-    """Yield the pack bound to every choice."""
-    for values in parameters(pack):
+    """Yield the pack bound to every variant."""
+    for values in pack.variants:
         yield pack.bind(parameters=values)
