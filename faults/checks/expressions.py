@@ -20,6 +20,7 @@ sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
 import cel  # noqa: E402
 
 MAX_LENGTH = 2000
+GPU = "nvidia.com/gpu"
 Obj = Mapping[str, Any]
 Prepared = cel.Context
 
@@ -147,6 +148,13 @@ def _command(obj: Any) -> list[str]:
     return [str(word) for word in _rows(first, "command") + _rows(first, "args")]
 
 
+def _gpus(obj: Any) -> int:
+    """The NVIDIA GPUs that the containers of a pod, or of a workload's template, are limited to."""
+    limits = (_dig(container, "resources.limits", {}) for container in _containers(obj))
+    counts = (str(limit.get(GPU, 0)) for limit in limits if isinstance(limit, Mapping))
+    return sum(int(count) for count in counts if count.isdecimal())
+
+
 def _available(deployment: Any) -> bool:
     """Whether every replica that is asked for is available, and at least one is asked for."""
     wanted = _dig(deployment, "spec.replicas", 1)
@@ -179,6 +187,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "command": _command,
     "condition": _condition,
     "field": _dig,
+    "gpus": _gpus,
     "images": _images,
     "join": _join,
     "reaches_host": _reaches_host,

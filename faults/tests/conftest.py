@@ -15,8 +15,6 @@ from faults.tests.variants import PACKS
 
 NAMESPACES = {"workloads": "ml-training"}
 SLUG = "architecture-mismatch"
-FIRST_PACK = next(pack for pack in PACKS if pack.slug == SLUG)
-"""The first of the catalogue. Clusters have its images, as those of sessions do: nothing is pulled."""
 
 
 def deadline():
@@ -25,8 +23,8 @@ def deadline():
 
 @pytest.fixture
 def cluster(practice, db):
-    """A fresh practice cluster, dropped at the end."""
-    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=[FIRST_PACK])
+    """A fresh practice cluster, dropped at the end. It has the packs' images, so nothing is pulled."""
+    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=PACKS)
     yield cluster
     services.release_cluster(cluster=cluster)
 
@@ -53,7 +51,7 @@ def standing(practice_host, django_db_setup, django_db_blocker):
     with override_settings(**practice_host.settings):
         with django_db_blocker.unblock():
             name = f"s-{uuid.uuid4().hex[:10]}"
-            made = ensure_practice_cluster(name=name, deadline=deadline(), packs=[FIRST_PACK])
+            made = ensure_practice_cluster(name=name, deadline=deadline(), packs=PACKS)
             run = services.plan_environment_run(cluster=made, namespaces=NAMESPACES, deadline=deadline())
             run = services.inject_run(run_id=run.pk, holder="test")
         yield run
