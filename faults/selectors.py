@@ -18,6 +18,7 @@ from faults.kube import addresses
 from faults.kube.client import Kube
 from faults.kube.config import Access, parse
 from faults.kube.discovery import Resource
+from faults.metrics import PrometheusSource, find_service, through_api_server, through_url
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
@@ -74,6 +75,14 @@ def impatient_kube_for(cluster: Cluster) -> Kube:
     if not cluster.kubeconfig:
         raise FaultError(f"The cluster {cluster.name} has no kubeconfig.")
     return _impatient_kubes(cluster.pk, cluster.kubeconfig, cluster.kept)
+
+
+def prometheus_for(cluster: Cluster) -> PrometheusSource:
+    """Return the cluster's Prometheus: at the stored address, or else behind the API server. Raises ClusterError."""
+    if cluster.prometheus_url:
+        return through_url(cluster.prometheus_url, loopback=loopback_is_allowed())
+    kube = impatient_kube_for(cluster)
+    return through_api_server(kube, find_service(kube))
 
 
 def checked_access(access: Access) -> Access:

@@ -14,6 +14,8 @@ from typing import Any
 import redis
 from django.conf import settings
 
+from faults.metrics import GpuReading
+
 _REDIS_TIMEOUT_S = 1.0
 SWITCH_INTERVAL_S = 0.0005
 
@@ -59,7 +61,10 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node with its GPUs; ``cpu`` in cores and ``memory`` with its unit, as text."""
+    """A node with its GPUs; ``cpu`` in cores and ``memory`` with its unit, as text.
+
+    ``readings`` is what Prometheus tells of the GPUs; empty where it tells nothing.
+    """
 
     name: str
     ready: bool
@@ -70,6 +75,7 @@ class NodeRow:
     gpus_used: int
     cpu: str
     memory: str
+    readings: tuple[GpuReading, ...] = ()
 
     @property
     def key(self) -> str:
@@ -90,7 +96,10 @@ class WorkloadRow:
 
 @dataclass(slots=True)
 class LiveState:
-    """A session's cluster as last heard. ``stale_since`` is set while the cluster does not answer."""
+    """A session's cluster as last heard. ``stale_since`` is set while the cluster does not answer.
+
+    ``metrics_at`` is when Prometheus last told the GPUs' readings, ``metrics_error`` why it does not now.
+    """
 
     pods: list[PodRow] = field(default_factory=list)
     events: list[EventRow] = field(default_factory=list)
@@ -98,6 +107,8 @@ class LiveState:
     workloads: list[WorkloadRow] = field(default_factory=list)
     synced_at: datetime | None = None
     stale_since: datetime | None = None
+    metrics_at: datetime | None = None
+    metrics_error: str = ""
 
 
 def switch_threads_promptly() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import ssl
 import tempfile
 import threading
@@ -26,6 +25,7 @@ from kubernetes.client import ApiClient, Configuration
 
 from faults import errors, heartbeat
 from faults.backoff import next_pause
+from faults.kube.checked_connections import checked_pools
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
 from faults.kube.statuses import error_of
@@ -418,25 +418,8 @@ def _api_client(access: Access) -> ApiClient:
     if access.client_certificate_pem:
         manager.connection_pool_kw["ssl_context"] = _client_context(access)
     if access.refusal is not None:
-        manager.pool_classes_by_scheme = {"https": _checked_pool(access.refusal)}
+        manager.pool_classes_by_scheme = {"https": checked_pools(access.refusal)["https"]}
     return client
-
-
-def _checked_pool(refusal: Callable[[str], str]) -> type[urllib3.HTTPSConnectionPool]:
-    """Return a pool whose connections end before TLS, and so before the token, where their address is refused."""
-
-    class CheckedConnection(urllib3.connection.HTTPSConnection):
-        def _new_conn(self) -> socket.socket:
-            made: socket.socket = super()._new_conn()
-            if why := refusal(str(made.getpeername()[0])):
-                made.close()
-                raise urllib3.exceptions.NewConnectionError(self, why)
-            return made
-
-    class CheckedPool(urllib3.HTTPSConnectionPool):
-        ConnectionCls = CheckedConnection
-
-    return CheckedPool
 
 
 def _client_context(access: Access) -> ssl.SSLContext:

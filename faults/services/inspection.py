@@ -9,6 +9,7 @@ from faults import clock, crypto, environment, selectors
 from faults.errors import ClusterError, FaultError, Invalid, Unauthorized
 from faults.guardrails import Guardrails
 from faults.kube.client import Kube
+from faults.metrics import GPU_QUERY, parse_gpus
 from faults.models import Cluster
 from faults.services.credentials import note_credentials
 from faults.services.leasing import check_kubeconfig
@@ -45,7 +46,7 @@ def _findings(cluster: Cluster) -> list[Finding]:
     try:
         findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
         note_credentials(cluster=cluster, accepted=True)
-        return [*findings, _metrics(kube)]
+        return [*findings, _metrics(kube), _gpu_metrics(cluster)]
     except Unauthorized as exc:
         note_credentials(cluster=cluster, accepted=False)
         return [Finding("Credentials", f"{exc.message.rstrip('.')} (401): replace the kubeconfig above", False)]
@@ -108,6 +109,19 @@ def _pod_security(kube: Kube) -> Finding:
     except Invalid:
         return Finding("Pod Security", "The admission plugin is at work", True)
     return Finding("Pod Security", "The admission plugin is missing: pods could reach the nodes", False)
+
+
+def _gpu_metrics(cluster: Cluster) -> Finding:
+    """Tell whether the live page will have the GPUs' readings; without them it shows only who holds which."""
+    try:
+        source = selectors.prometheus_for(cluster)
+        try:
+            gpus = len(parse_gpus(source.query(GPU_QUERY)))
+        finally:
+            source.close()
+    except ClusterError as exc:
+        return Finding("GPU metrics", exc.message.rstrip("."), False, needed=False)
+    return Finding("GPU metrics", f"Prometheus at {source.where} tells of {gpus} GPUs", bool(gpus), needed=False)
 
 
 def _metrics(kube: Kube) -> Finding:

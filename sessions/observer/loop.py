@@ -9,6 +9,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from functools import partial
 
 from django.db import OperationalError, close_old_connections
 from django.db.models import Q, QuerySet
@@ -242,7 +243,8 @@ class Observer:
             cluster.start()
 
     def _cluster_of(self, cluster: Cluster) -> ClusterSessions:
-        return ClusterSessions(cluster.name, fault_selectors.kube_for(cluster), self._now)
+        connect = partial(fault_selectors.prometheus_for, cluster)
+        return ClusterSessions(cluster.name, fault_selectors.kube_for(cluster), connect, self._now)
 
     def _must_be_renewed(self, session_id: int) -> bool:
         cluster = next(each for each in self._clusters.values() if each.follows(session_id))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from faults.metrics import GpuReading, Readings
 from faults.plain_text import plain_line
 from sessions.live import EventRow, LiveState, NodeRow, PodRow, WorkloadRow
 from sessions.observer.cache import EVENT, Cache, Kind, Obj
@@ -17,6 +18,7 @@ NODE: Kind = ("v1", "Node")
 JOB: Kind = ("batch/v1", "Job")
 DEPLOYMENT: Kind = ("apps/v1", "Deployment")
 LONGEST_NAME, LONGEST_WORD, LONGEST_MESSAGE = 253, 80, 1024  # a cell of a table; the API bounds names and events so
+MAX_GPUS = 16  # of a node; no machine has more
 _UNIT = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _NUMBER = re.compile(r"[0-9]{1,18}(\.[0-9]{0,18})?")
 _NOT_BROKEN = {"Running", "Completed", "Succeeded", "ContainerCreating", "PodInitializing", "Terminating"}
@@ -27,7 +29,11 @@ READY_WITHIN = timedelta(seconds=30)  # for a container that has not crashed
 
 
 def live_state(
-    cache: Cache, namespaces: Collection[str], is_target: Callable[[Obj], bool], names: Collection[str]
+    cache: Cache,
+    namespaces: Collection[str],
+    is_target: Callable[[Obj], bool],
+    names: Collection[str],
+    metrics: Readings | None = None,
 ) -> LiveState:
     """Return what some panels of one session show: its namespaces, and all nodes.
 
@@ -45,7 +51,9 @@ def live_state(
         rows_of_events = [row for _, row in cache.derived(EVENT, event_row) if row.namespace in namespaces]
         found.events = sorted(rows_of_events, key=lambda row: row.at or _OLDEST, reverse=True)
     if "nodes" in names:
-        found.nodes = sorted(node_rows(cache.objects(NODE), cache.objects(POD)), key=unusable_first)
+        rows_of_nodes = node_rows(cache.objects(NODE), cache.objects(POD), metrics.gpus if metrics else ())
+        found.nodes = sorted(rows_of_nodes, key=unusable_first)
+        found.metrics_at = metrics.at if metrics else None
     if "workloads" in names:
         workloads = map(workload_row, ours(JOB) + ours(DEPLOYMENT))
         found.workloads = sorted(workloads, key=lambda row: (row.namespace, row.name))
@@ -135,14 +143,18 @@ def event_row(event: Obj) -> EventRow:
     )
 
 
-def node_rows(nodes: Iterable[Obj], pods: Iterable[Obj]) -> list[NodeRow]:
-    """Return the nodes with how many of their GPUs are held by pods that have not ended."""
+def node_rows(nodes: Iterable[Obj], pods: Iterable[Obj], gpus: Iterable[GpuReading] = ()) -> list[NodeRow]:
+    """Return the nodes with how many of their GPUs are held by pods that have not ended, and what the GPUs do."""
     used: dict[str, int] = {}
     for pod in pods:
         name = pod.get("spec", {}).get("nodeName", "")
         if name and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"):
             used[name] = used.get(name, 0) + _gpus(pod)
-    return [_node_row(node, used.get(node["metadata"]["name"], 0)) for node in nodes]
+    readings: dict[str, list[GpuReading]] = {}
+    for gpu in gpus:
+        readings.setdefault(gpu.node, []).append(gpu)
+    names = [(node, node["metadata"]["name"]) for node in nodes]
+    return [_node_row(node, used.get(name, 0), readings.get(name, ())) for node, name in names]
 
 
 def unusable_first(row: NodeRow) -> tuple[bool, str]:
@@ -205,7 +217,7 @@ def _message(pod: Obj) -> str:
     return str(status.get("message", ""))
 
 
-def _node_row(node: Obj, used: int) -> NodeRow:
+def _node_row(node: Obj, used: int, readings: Iterable[GpuReading]) -> NodeRow:
     labels, status = node["metadata"].get("labels") or {}, node.get("status", {})
     offered = status.get("allocatable") or {}
     return NodeRow(
@@ -218,6 +230,7 @@ def _node_row(node: Obj, used: int) -> NodeRow:
         gpus_used=used,
         cpu=str(offered.get("cpu", "")),
         memory=f"{quantity(offered['memory']) / 2**30:.0f} GiB" if "memory" in offered else "",
+        readings=tuple(readings)[:MAX_GPUS],
     )
 
 

@@ -15,6 +15,7 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.checks import GRACE, Condition, ObjectRead
 from faults.errors import ClusterError, FaultError
+from faults.metrics import Readings
 from faults.models import FaultRun
 from faults.packs import Pack, PackError
 from sessions import services
@@ -24,6 +25,7 @@ from sessions.observer import checking
 from sessions.observer.cache import Kind, Obj
 from sessions.observer.cluster import ClusterWatch
 from sessions.observer.label_selectors import matches
+from sessions.observer.metrics_watch import MetricsWatch
 from sessions.observer.outages import OutageWatch
 from sessions.observer.reader import CacheReader
 from sessions.observer.rows import live_state
@@ -46,6 +48,7 @@ _PANELS_OF: dict[Kind, tuple[str, ...]] = {
     ("batch/v1", "Job"): ("workloads",),
     ("apps/v1", "Deployment"): ("workloads",),
 }
+METRICS_PANELS = ("nodes",)
 EVERYBODYS_PANELS = frozenset({"nodes"})  # pods of any namespace hold GPUs
 """Panels that show more than the session's own namespaces."""
 
@@ -65,13 +68,15 @@ class SessionWatch:
         mark: Mark,
         now: Callable[[], datetime],
         wake: Callable[[], None] = lambda: None,
+        metrics: MetricsWatch | None = None,
     ) -> None:
         self.session_id = session.pk
         self.uuid = str(session.uuid)
         self._mark = mark
         self._now = now
         self._packs: dict[int, tuple[SessionScenario, Pack]] = {}
-        self._namespaces: frozenset[str] = frozenset()
+        self.namespaces: frozenset[str] = frozenset()
+        self._metrics = metrics
         self._wake = wake
         self._has_changed = threading.Event()
         self._looked_at: float | None = None
@@ -95,6 +100,11 @@ class SessionWatch:
         """Whether credentials were replaced, or a stream has ended."""
         return self._is_outdated or not self.cluster.is_alive
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the interview had begun and not ended when it was last looked at."""
+        return self._state in _AT_WORK
+
     def is_due(self) -> bool:
         """Whether something has changed that a check reads, or the last look was a while ago."""
         rested = self._looked_at is None or time.monotonic() - self._looked_at >= MIN_QUIET_S
@@ -109,9 +119,19 @@ class SessionWatch:
     def live_state(self, names: Collection[str] = CLUSTER_PANELS) -> LiveState:
         """Return what some panels (by default all) show of the cluster."""
         targets = [read for scenario, pack in self._packs.values() if _is_broken(scenario) for read in _pods_of(pack)]
-        return live_state(
-            self.cluster.cache, self._namespaces, lambda pod: any(_is_read(pod, read) for read in targets), names
+        found = live_state(
+            self.cluster.cache,
+            self.namespaces,
+            lambda pod: any(_is_read(pod, read) for read in targets),
+            names,
+            self._metrics.newest if self._metrics else None,
         )
+        found.metrics_error = self._metrics.error if self._metrics else ""
+        return found
+
+    def take_metrics(self, readings: Readings | None) -> None:
+        """Keep what the session's pods do, and draw it; None where Prometheus has just fallen silent."""
+        self._mark(self.session_id, METRICS_PANELS)
 
     def look(self) -> None:
         """Do what is due: prove that the cluster lives, evaluate the checks."""
@@ -152,7 +172,7 @@ class SessionWatch:
 
     def _changed(self, kind: Kind, namespace: str) -> None:
         """Take a change of the cluster; on one that is shared, most are in other sessions' namespaces."""
-        is_ours = not namespace or namespace in self._namespaces
+        is_ours = not namespace or namespace in self.namespaces
         names = _PANELS_OF.get(kind, ())
         self._mark(self.session_id, names if is_ours else EVERYBODYS_PANELS.intersection(names))
         if is_ours and self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
@@ -170,8 +190,8 @@ class SessionWatch:
             pack = known[1] if known else fault_selectors.bound_pack(scenario.run)
             self._packs[scenario.pk] = (scenario, pack)
             spaces |= set(scenario.run.namespaces.values())
-        if spaces != self._namespaces:
-            self._namespaces = frozenset(spaces)
+        if spaces != self.namespaces:
+            self.namespaces = frozenset(spaces)
             self._mark(self.session_id, CLUSTER_PANELS)
         self._read_kinds = self._kinds()
         self.cluster.include(self._read_kinds)

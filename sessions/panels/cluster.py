@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from faults.metrics import GpuReading
 from faults.services import credentials_refused_at
 from sessions.live import PodRow, WorkloadRow
 from sessions.panels import words
@@ -12,6 +13,7 @@ from sessions.panels.subject import Context, Subject
 MOST_PODS = 200
 MOST_EVENTS = 60
 MOST_WORKLOADS = 50
+MAX_READINGS = 64
 _WORKING = {"Running": "green", "Completed": "green", "Succeeded": "green"}
 _ON_THE_WAY = {"Pending", "ContainerCreating", "PodInitializing", "Terminating", "Init:0/1"}
 
@@ -43,6 +45,18 @@ class WorkloadView:
         return f"{self.workload.kind} {self.workload.namespace}/{self.workload.name}"
 
 
+@dataclass(frozen=True, slots=True)
+class GpuView:
+    """A GPU's readings as the table shows them."""
+
+    reading: GpuReading
+
+    @property
+    def key(self) -> str:
+        """Return the node with the GPU's number."""
+        return f"{self.reading.node} {self.reading.gpu}"
+
+
 def pods(subject: Subject) -> Context:
     """Return the pods with kubectl's words; the ones that the fault broke are marked as intended."""
     rows = subject.live.pods if subject.live else []
@@ -65,10 +79,20 @@ def workloads(subject: Subject) -> Context:
 
 
 def nodes(subject: Subject) -> Context:
-    """Return the nodes and how many of their GPUs are held."""
-    rows = subject.live.nodes if subject.live else []
-    total, used = sum(row.gpus for row in rows), sum(row.gpus_used for row in rows)
-    return {"nodes": rows, "gpus": total, "gpus_used": used, **_freshness(subject)}
+    """Return the nodes, how many of their GPUs are held, and what Prometheus tells of each GPU."""
+    live = subject.live
+    rows = live.nodes if live else []
+    readings = [GpuView(gpu) for row in rows for gpu in row.readings]
+    return {
+        "nodes": rows,
+        "gpus": sum(row.gpus for row in rows),
+        "gpus_used": sum(row.gpus_used for row in rows),
+        "readings": readings[:MAX_READINGS],
+        "more_readings": max(0, len(readings) - MAX_READINGS),
+        "metrics_at": live.metrics_at if live else None,
+        "metrics_error": live.metrics_error if live else "",
+        **_freshness(subject),
+    }
 
 
 def events(subject: Subject) -> Context:

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from faults.metrics import GpuReading
 from sessions import clock, panels, selectors, services
 from sessions.live import EventRow, LiveState, NodeRow, PodRow
 from sessions.models import CheckState, Question, QuestionVersion
@@ -47,7 +48,8 @@ def cluster_of(session) -> LiveState:
     job = session.scenarios.get().run.parameters.get("job", "train")
     pod = PodRow("ml", f"{job}-x2lp4", "0/1", "CrashLoopBackOff", 3, "n1", clock.now(), MESSAGE, 1, True, True)
     event = EventRow(clock.now(), "Warning", "BackOff", f"Pod/{pod.name}", MESSAGE, 2, "ml")
-    node = NodeRow("n1", True, True, "amd64", "NVIDIA-H100", 8, 1, "", "")
+    gpu = GpuReading("n1", "0", util=0, used_mib=0, free_mib=1, temperature=91, xid=79, pod=f"ml/{pod.name}")
+    node = NodeRow("n1", True, True, "amd64", "NVIDIA-H100", 8, 1, "", "", (gpu,))
     return LiveState(pods=[pod], events=[event], nodes=[node], synced_at=clock.now())
 
 
@@ -65,7 +67,7 @@ def words(text: str) -> set[str]:
 def secrets(session) -> set[str]:
     """Return the words that only those who know the pack can say."""
     pack = selectors.pack_for(session.scenarios.get())
-    told = [pack.title, pack.brief, NOTE, FINDING, MESSAGE, "injected", "amd64"]
+    told = [pack.title, pack.brief, NOTE, FINDING, MESSAGE, "injected", "amd64", "busy average"]
     told += [part for row in pack.rubric for part in (row.title, *row.anchors.values())]
     told += [check.title for check in (*pack.checks, *pack.guards)]
     told += [hint.text for hint in pack.hints]

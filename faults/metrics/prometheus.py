@@ -1,0 +1,123 @@
+"""Queries of a cluster's Prometheus: at its stored address, or through the API server's service proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import requests
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+
+from faults.errors import NotFound, Unreachable
+from faults.kube import addresses
+from faults.kube.checked_connections import Refusal
+from faults.kube.client import Kube
+from faults.metrics.http_session import BoundedSession, ClusterAdapter
+
+TIMEOUT_S = (1.0, 2.0)  # to connect, and between two bytes
+SELECTORS = (
+    "operated-prometheus=true",  # the Prometheus operator's own service
+    "app.kubernetes.io/name=prometheus",
+    "app in (prometheus,kube-prometheus-stack-prometheus)",
+)
+"""Labels of Prometheus' service in the usual installations, the most telling first."""
+_PORTS = ("http-web", "web", "http")
+_PORT = 9090
+_COMPONENTS = ("", "server", "prometheus")  # of app.kubernetes.io/component: an alertmanager is none of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The service behind which a Prometheus runs; ``port`` is its number."""
+
+    namespace: str
+    name: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}"
+
+
+class PrometheusSource:
+    """One Prometheus. Not for several threads at once. Every failure is a ``ClusterError``."""
+
+    def __init__(
+        self, url: str, adapter: ClusterAdapter, where: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        self.where = where
+        session = BoundedSession()
+        sent = dict(headers) if headers else None
+        self._client = PrometheusConnect(url, headers=sent, session=session, timeout=TIMEOUT_S)
+        session.mount(url, adapter)  # in place of the client's own, which tries again and trusts what it likes
+
+    def query(self, promql: str) -> list[Any]:
+        """Return the result of an instant query as it was sent. Raises ``Unreachable``."""
+        try:
+            found = self._client.custom_query(promql)
+        except PrometheusApiClientException as exc:
+            raise Unreachable(f"Prometheus at {self.where} refused a query: {exc}") from exc
+        except requests.JSONDecodeError as exc:
+            raise Unreachable(f"Prometheus at {self.where} answered something that is not JSON.") from exc
+        except (requests.RequestException, OSError) as exc:
+            raise Unreachable(f"Prometheus at {self.where} cannot be reached: {_cause(exc)}") from exc
+        except (KeyError, TypeError, ValueError, RecursionError) as exc:
+            raise Unreachable(f"{self.where} does not answer as Prometheus does.") from exc
+        return found if isinstance(found, list) else []
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+def through_url(url: str, *, loopback: bool) -> PrometheusSource:
+    """Return the Prometheus at a stored address. Raises ``Unreachable`` for one that nothing of ours may ask.
+
+    The host is looked at now, and each connection's peer again: a name may lead elsewhere a moment later.
+    """
+    try:
+        addresses.check_url(url, loopback=loopback)
+    except addresses.AddressRefused as exc:
+        raise Unreachable(f"The Prometheus address is refused: {exc}.", retryable=False) from exc
+    refusal: Refusal = lambda address: addresses.refusal(address, loopback=loopback)  # noqa: E731
+    parts = urlsplit(url)
+    base = urlunsplit((parts.scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    return PrometheusSource(base, ClusterAdapter(refusal=refusal), parts.hostname or "")
+
+
+def through_api_server(kube: Kube, service: Service) -> PrometheusSource:
+    """Return the Prometheus behind a service, asked with the cluster's own credentials."""
+    access = kube.access
+    path = f"/api/v1/namespaces/{quote(service.namespace)}/services/{quote(service.name)}:{service.port}/proxy"
+    adapter = ClusterAdapter(kube.ssl_context(), server_name=access.tls_server_name, refusal=access.refusal)
+    headers = {name: value for name, value in kube.headers.items() if name != "Accept"}
+    return PrometheusSource(f"{access.server}{path}", adapter, str(service), headers)
+
+
+def find_service(kube: Kube) -> Service:
+    """Return the service of the cluster's Prometheus. Raises ``NotFound`` where no usual installation is seen."""
+    for selector in SELECTORS:
+        found = [_service(each) for each in kube.list("v1", "Service", label_selector=selector)]
+        if usable := sorted((each for each in found if each is not None), key=str):
+            return usable[0]
+    raise NotFound("The cluster has no service of a Prometheus.")
+
+
+def _service(service: Mapping[str, Any]) -> Service | None:
+    """Return the service of a server; None for another component's, or one without a port."""
+    try:
+        meta, ports = service["metadata"], service["spec"].get("ports") or []
+        if (meta.get("labels") or {}).get("app.kubernetes.io/component", "") not in _COMPONENTS:
+            return None
+        named = [port for port in ports if port.get("name") in _PORTS or port.get("port") == _PORT]
+        return Service(meta["namespace"], meta["name"], int((named or ports)[0]["port"]))
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _cause(exc: BaseException) -> str:
+    """Return the innermost reason, in one line."""
+    reason = getattr(exc, "reason", None) or (exc.args[0] if exc.args else None)
+    return _cause(reason) if isinstance(reason, BaseException) else str(exc).rsplit(": ", 1)[-1]

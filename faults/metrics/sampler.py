@@ -1,0 +1,90 @@
+"""The newest readings of one cluster, asked for once in a scrape interval for everybody who looks at them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
+
+from faults.backoff import next_pause
+from faults.errors import ClusterError
+from faults.metrics import readings
+from faults.metrics.prometheus import PrometheusSource
+from faults.metrics.readings import Readings
+
+SCRAPE_INTERVAL = timedelta(seconds=15)
+"""Prometheus' interval in the usual installations, and ours of asking: more often would tell nothing new."""
+MAX_PAUSE_S = 120.0
+
+
+class Sampler:
+    """Asks one query for each group of metrics, GPUs and pods; keeps what it was told while nobody answers.
+
+    ``connect`` makes the connection, again after each failure: the service may have moved. ``look`` belongs to one
+    thread; ``newest`` and ``error`` may be read from any.
+    """
+
+    def __init__(self, connect: Callable[[], PrometheusSource], now: Callable[[], datetime]) -> None:
+        self._connect = connect
+        self._now = now
+        self._source: PrometheusSource | None = None
+        self._due: datetime | None = None
+        self._pause_s = 0.0
+        self._lock = threading.Lock()
+        self._newest: Readings | None = None
+        self._error = ""
+
+    @property
+    def newest(self) -> Readings | None:
+        """Return the newest readings, however old; None before the first."""
+        with self._lock:
+            return self._newest
+
+    @property
+    def error(self) -> str:
+        """Return why the last try failed; empty where it did not."""
+        with self._lock:
+            return self._error
+
+    def due_in_s(self) -> float:
+        """Return the seconds until the next query is due."""
+        if self._due is None:
+            return 0.0
+        pause = (self._due - self._now()).total_seconds()
+        return min(max(pause, 0.0), MAX_PAUSE_S)  # farther off: the clock was set back
+
+    def look(self, namespaces: Collection[str]) -> bool:
+        """Ask where it is due; return whether there are new readings. A failure is kept, and tried again later."""
+        if self.due_in_s() > 0:
+            return False
+        began = self._now()
+        try:
+            found = self._ask(namespaces, began)
+        except ClusterError as exc:
+            self._fail(exc, began)
+            return False
+        with self._lock:
+            self._newest, self._error = found, ""
+        self._due, self._pause_s = began + SCRAPE_INTERVAL, 0.0
+        return True
+
+    def close(self) -> None:
+        """Close the connection."""
+        source, self._source = self._source, None
+        if source is not None:
+            source.close()
+
+    def _ask(self, namespaces: Collection[str], at: datetime) -> Readings:
+        if self._source is None:
+            self._source = self._connect()
+        gpus = readings.parse_gpus(self._source.query(readings.GPU_QUERY))
+        pods = self._source.query(readings.pod_query(namespaces)) if namespaces else []
+        return Readings(at, gpus, readings.parse_pods(pods, gpus))
+
+    def _fail(self, exc: ClusterError, at: datetime) -> None:
+        self.close()
+        interval = SCRAPE_INTERVAL.total_seconds()
+        self._pause_s = next_pause(self._pause_s, base_s=interval, max_s=MAX_PAUSE_S)
+        self._due = at + timedelta(seconds=max(self._pause_s, interval))
+        with self._lock:
+            self._error = exc.message

@@ -1,0 +1,97 @@
+"""The metrics of one cluster while one of its sessions is under way: one thread, whoever looks at them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from datetime import datetime
+
+from django.db import OperationalError, connection
+
+from faults.errors import ClusterError, FaultError
+from faults.metrics import PrometheusSource, Readings, Sampler
+
+log = logging.getLogger(__name__)
+Namespaces = Callable[[], Collection[str]]
+"""The namespaces of the cluster's sessions."""
+
+
+class MetricsWatch:
+    """Samples from ``begin`` until ``pause`` or ``close``; what was read last stays.
+
+    ``changed`` is called with new readings, and with None where the first try in a row has failed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], PrometheusSource],
+        now: Callable[[], datetime],
+        namespaces: Namespaces,
+        changed: Callable[[Readings | None], None],
+    ) -> None:
+        self._name = name
+        self._sampler = Sampler(connect, now)
+        self._namespaces = namespaces
+        self._changed = changed
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def newest(self) -> Readings | None:
+        """Return the newest readings, however old."""
+        return self._sampler.newest
+
+    @property
+    def error(self) -> str:
+        """Return why the last query failed; empty where it did not."""
+        return self._sampler.error
+
+    @property
+    def is_running(self) -> bool:
+        """Whether somebody asks Prometheus now and then."""
+        return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
+
+    def begin(self) -> None:
+        """Sample from now on, in a thread of its own: a Prometheus that hangs holds up no checks."""
+        if self.is_running:
+            return
+        self.pause()
+        self._stop = threading.Event()
+        arguments = (self._stop,)
+        self._thread = threading.Thread(
+            target=self._run, args=arguments, name=f"metrics {self._name[:20]}", daemon=True
+        )
+        self._thread.start()
+
+    def pause(self) -> None:
+        """Ask no more, within a moment."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join(0.3)
+
+    def take_turn(self) -> None:
+        """Ask Prometheus where that is due."""
+        had_failed = bool(self._sampler.error)
+        if self._sampler.look(self._namespaces()):
+            self._changed(self._sampler.newest)
+        elif self._sampler.error and not had_failed:
+            log.warning("Metrics of %s are not to be had, and asked for again: %s", self._name, self._sampler.error)
+            self._changed(None)
+
+    def _run(self, stop: threading.Event) -> None:
+        try:
+            while not stop.is_set():
+                self._turn_safely()
+                stop.wait(max(self._sampler.due_in_s(), 0.5))
+        finally:
+            self._sampler.close()
+            connection.close()
+
+    def _turn_safely(self) -> None:
+        try:
+            self.take_turn()
+        except (ClusterError, FaultError, OperationalError) as exc:
+            log.warning("Metrics of %s could not be kept: %s", self._name, exc)
+            connection.close_if_unusable_or_obsolete()
