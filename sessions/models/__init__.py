@@ -13,6 +13,7 @@ from sessions.models.interview import (
     SessionScenario,
 )
 from sessions.models.limits import Attempt
+from sessions.models.metrics import MetricSample
 from sessions.models.scoring import Assessment, AssessmentRevision, Note, Rating
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "ClockEntry",
     "HintRelease",
     "InterviewSession",
+    "MetricSample",
     "Note",
     "Outage",
     "Plan",

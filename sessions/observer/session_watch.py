@@ -132,6 +132,8 @@ class SessionWatch:
     def take_metrics(self, readings: Readings | None) -> None:
         """Keep what the session's pods do, and draw it; None where Prometheus has just fallen silent."""
         self._mark(self.session_id, METRICS_PANELS)
+        if readings is not None and self._state == State.LIVE:
+            services.keep_sample(session_id=self.session_id, readings=readings, namespaces=self.namespaces)
 
     def look(self) -> None:
         """Do what is due: prove that the cluster lives, evaluate the checks."""

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from faults.plain_text import plain
 from sessions import clock
 from sessions.models import InterviewSession
-from sessions.panels import cluster, notices, people, progress, scoring, timeline
+from sessions.panels import cluster, metrics, notices, people, progress, scoring, timeline
 from sessions.panels.drawing import PARTS_KEY, Drawing, Parts
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, MIRROR, Context, Subject
 
@@ -55,6 +55,7 @@ PANELS: Final[dict[str, Panel]] = dict(
         _panel("hints", INTERVIEWER, progress.hints),
         _panel("outcome", INTERVIEWER, people.outcome),
         _panel("timeline", INTERVIEWER, timeline.timeline),
+        _panel("metrics", INTERVIEWER, metrics.metrics, pushed=False),
         _panel("questions", INTERVIEWER, progress.questions, pushed=False),
         _panel("rubric", INTERVIEWER, scoring.rubric, pushed=False),
         _panel("notes", INTERVIEWER, scoring.notes, pushed=False),
@@ -100,12 +101,16 @@ def render_for(
     *,
     user: User | None,
     extra: Context | None = None,
+    minutes: int = 0,
 ) -> str:
-    """Return a panel as a person's page shows it; ``extra`` brings what only a request knows, as its CSRF token."""
+    """Return a panel as a person's page shows it; ``extra`` brings what only a request knows, as its CSRF token.
+
+    ``minutes`` is how far back its charts go, 0 to the start.
+    """
     panel = PANELS[name]
     if role not in panel.roles:
         raise KeyError(name)
-    return _draw(panel, Subject(session, role, live, user, clock.now()), extra or {})
+    return _draw(panel, Subject(session, role, live, user, clock.now(), minutes), extra or {})
 
 
 def _draw(panel: Panel, subject: Subject, extra: Context) -> str:

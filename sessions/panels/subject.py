@@ -41,18 +41,23 @@ MIRROR: Final = {
     "pods": "Pods",
     "nodes": "Nodes and GPUs",
     "events": "Cluster events",
+    "metrics": "Over the interview",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One session seen by one role at one time. ``user`` is set only where a page is drawn for one person."""
+    """One session seen by one role at one time. ``user`` is set only where a page is drawn for one person.
+
+    ``minutes`` is how far back the charts go that this person looks at; 0 is all of the interview.
+    """
 
     session: InterviewSession
     role: str
     live: LiveState | None
     user: User | None
     now: datetime
+    minutes: int = 0
 
 
 def scenarios_of(session: InterviewSession) -> list[SessionScenario]:

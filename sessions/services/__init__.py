@@ -31,6 +31,7 @@ from sessions.services.lifecycle import (
     retry_preparation,
     start,
 )
+from sessions.services.metrics import keep_sample
 from sessions.services.notes import add_note
 from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.panic import engage_panic, lift_panic
@@ -67,6 +68,7 @@ __all__ = [
     "grants_of_session",
     "housekeep",
     "issue_join_link",
+    "keep_sample",
     "lift_panic",
     "mark_asked",
     "note_restarts",

@@ -46,6 +46,7 @@ def panel(context: Context, name: str, **extra: object) -> SafeString:
         None,
         user=context.get("viewer"),
         extra={"csrf_token": context.get("csrf_token"), **extra},
+        minutes=int(context.get("minutes") or 0),
     )
     return SafeString(html)
 

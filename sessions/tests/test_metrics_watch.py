@@ -87,6 +87,7 @@ def test_fifty_viewers_cause_no_more_queries_than_one(
             for _ in range(viewers):
                 page = client.get(f"/sessions/{live.uuid}/panels/all/")
                 assert "97 % busy" in page.content.decode()
+                assert client.get(f"/sessions/{live.uuid}/metrics/").status_code == 200
             time.advance(SCRAPE_INTERVAL.total_seconds())
         asked.append(len(prometheus.queries) - before)
     assert asked == [4, 4]  # the session has no namespaces yet: one group is asked for

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from sessions import clock, frames, panels, presence, selectors, snapshots
 from sessions.models import InterviewSession
+from sessions.panels.metrics import parse_minutes
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, OBSERVED
 from sessions.typing import HttpRequest
 
@@ -27,6 +28,16 @@ def session_panel(request: HttpRequest, uuid: UUID, name: str) -> HttpResponse:
     if "X-Without-Socket" in request.headers:
         presence.seen(str(uuid), request.user.pk, presence.POLL, clock.now())
     return _answer(request, session, name, INTERVIEWER)
+
+
+@require_safe
+@never_cache
+@login_required
+def session_metrics(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Return the charts of the range that somebody looks at. They come from the database: Prometheus is not asked."""
+    session = selectors.session_for(request.user, uuid)
+    minutes = parse_minutes(request.GET.get("minutes", ""))
+    return HttpResponse(panels.render_for(session, "metrics", INTERVIEWER, None, user=request.user, minutes=minutes))
 
 
 @require_safe

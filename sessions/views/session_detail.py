@@ -18,6 +18,7 @@ from sessions import clock, frames, presence, selectors
 from sessions.forms import AssessmentForm, CreditForm
 from sessions.models import InterviewSession
 from sessions.panels import progress, words
+from sessions.panels.metrics import parse_minutes
 from sessions.panels.subject import (
     INTERVIEWER,
     OBSERVED,
@@ -83,6 +84,7 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     kept = {} if session.is_quiet(clock.now()) else _kept_panels(str(session.uuid))
     return {
         "whole": "whole" in request.GET,
+        "minutes": parse_minutes(request.GET.get("minutes", "")),
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
         "packs": packs,
         "credit_form": CreditForm(),
