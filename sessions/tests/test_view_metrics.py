@@ -14,6 +14,7 @@ from sessions.models import MetricSample
 from sessions.tests.browser_site import chromium, site, visible_text  # noqa: F401 - a fixture
 
 MAX_QUERIES = 12
+MAX_REQUESTS = 12
 MAX_LIVE_BYTES = 80_000
 """Of the live page with all that it loads, compressed."""
 
@@ -119,6 +120,8 @@ def test_the_live_page_with_all_that_it_loads_is_light(get, client, sampled):
     files = [Path(str(finders.find(name))).read_bytes() for name in loaded]
     parts = [page, charts.encode(), *files]
     assert sum(len(gzip.compress(part)) for part in parts) <= MAX_LIVE_BYTES
+    later = ("tools", "metrics")
+    assert len(["page", *loaded, *later]) <= MAX_REQUESTS
 
 
 # In a browser.
