@@ -74,18 +74,34 @@ class QuestionBankAdmin(Admin[QuestionBank]):
         return format_html('<a href="{}">{}</a>', url, bank.question_count)
 
 
+class TagFilter(admin.SimpleListFilter):
+    """Questions of one tag."""
+
+    title = parameter_name = "tag"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        found = {tag for tags in Question.objects.values_list("tags", flat=True) for tag in tags}
+        return [(tag, tag) for tag in sorted(found)]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Question]) -> QuerySet[Question]:
+        if self.value() is None:
+            return queryset
+        rows = Question.objects.values_list("pk", "tags")  # no database but PostgreSQL looks into a JSON list
+        return queryset.filter(pk__in=[pk for pk, tags in rows if self.value() in tags])
+
+
 @admin.register(Question)
 class QuestionAdmin(Admin[Question]):
     """Questions with the wording of their newest version; an edit makes a new version."""
 
     form = QuestionForm
-    list_display = ("newest_title", "bank", "category", "kind", "version", "archived")
-    list_filter = ("bank", "kind", "category", "archived")
+    list_display = ("newest_title", "bank", "category", "tag_list", "minutes", "kind", "version", "archived")
+    list_filter = ("bank", "kind", "difficulty", "if_time_left", TagFilter, "category", "archived")
     list_select_related = ("bank",)
     search_fields = ("key", "category", "versions__title", "versions__prompt", "versions__expected_answer")
     actions = ("archive", "restore")
     readonly_fields = ("kind", "key", "preview", "history")
-    _place = (None, {"fields": ("bank", "category", "archived")})
+    _place = (None, {"fields": ("bank", "category", "tags", "difficulty", "minutes", "if_time_left", "archived")})
     _text = (
         "Wording",
         {"fields": ("title", "prompt", "expected_answer", "follow_ups", "hints", "discussion_points")},
@@ -137,6 +153,10 @@ class QuestionAdmin(Admin[Question]):
     @admin.display(description="question", ordering="newest_title")
     def newest_title(self, question: Any) -> str:
         return str(question.newest_title or question.key)
+
+    @admin.display(description="tags")
+    def tag_list(self, question: Question) -> str:
+        return ", ".join(question.tags)
 
     @admin.display(ordering="newest_number")
     def version(self, question: Any) -> int | None:
@@ -220,7 +240,7 @@ class ScenarioInline(ReadOnlyInline[InterviewSession]):
 
 class QuestionInline(ReadOnlyInline[InterviewSession]):
     model = SessionQuestion
-    fields = ("position", "question_version", "asked_at")
+    fields = ("position", "question_version")
 
 
 class PhaseInline(ReadOnlyInline[InterviewSession]):
@@ -269,6 +289,7 @@ def plan_preview(version: PlanVersion) -> SafeString:
             **part,
             "scenarios": [frozen.get(slug, slug) for slug in part["scenarios"]],
             "questions": [titles.get(uuid, uuid) for uuid in part["questions"]],
+            "tasks_html": markdown.render(part.get("tasks", "")),
         }
         for part in version.parts
     ]

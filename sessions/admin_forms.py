@@ -9,7 +9,7 @@ from django.core.exceptions import ValidationError
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from sessions.importers import banks, outline, plans
+from sessions.importers import attributes, banks, outline, plans
 from sessions.importers.outline import ImportProblem
 from sessions.importers.plans import PlanProblem
 from sessions.importers.questions import ParsedQuestion
@@ -58,6 +58,25 @@ class TextListField(forms.CharField):
         return [text.strip() for text in texts if text.strip()]
 
 
+class TagsField(forms.CharField):
+    """Tags with commas between them."""
+
+    def __init__(self) -> None:
+        widget = forms.TextInput(attrs={"class": "vTextField"})
+        super().__init__(required=False, widget=widget, help_text="With commas: terraform, inference.")
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the tags as text; text that was refused comes back as it was typed."""
+        return ", ".join(value) if isinstance(value, list) else value
+
+    def to_python(self, value: Any) -> Any:
+        """Return the list of tags, in small letters with hyphens."""
+        tags, problem = attributes.read_tags(super().to_python(value) or "")
+        if problem:
+            raise ValidationError(problem.capitalize() + ".")
+        return tags
+
+
 class Suggesting(forms.TextInput):
     """A text field that offers what other rows have, so that a category is not made twice by a slip."""
 
@@ -78,10 +97,11 @@ class QuestionForm(QuestionModelForm):
     follow_ups = TextListField()
     hints = TextListField()
     discussion_points = TextListField()
+    tags = TagsField()
 
     class Meta:
         model = Question
-        fields = ("bank", "category", "archived")
+        fields = ("bank", "category", "tags", "difficulty", "minutes", "if_time_left", "archived")
         widgets = {"category": Suggesting(attrs={"class": "vTextField"})}
 
     def __init__(self, *args: Any, **options: Any) -> None:

@@ -123,25 +123,41 @@ class SessionForm(forms.Form):
         self.add_error(field if field in self.fields and not hidden else None, error.message)
 
 
-class RatingForm(forms.Form):
-    """One criterion's level; empty means not assessed."""
+class LevelField(forms.TypedChoiceField):
+    """A level from 1 to 4; empty means not assessed."""
 
-    level = forms.TypedChoiceField(
-        choices=[("", "Not assessed"), *((str(level), str(level)) for level in range(1, 5))],
-        coerce=int,
-        empty_value=None,
-        required=False,
-    )
+    def __init__(self) -> None:
+        choices = [("", "Not assessed"), *((str(level), str(level)) for level in range(1, 5))]
+        super().__init__(choices=choices, coerce=int, empty_value=None, required=False)
+
+
+class RatingForm(forms.Form):
+    """One criterion's level with its evidence."""
+
+    level = LevelField()
     note = forms.CharField(required=False)
     from_memory = forms.BooleanField(required=False)
     version = forms.IntegerField(min_value=0)
 
 
-class AnswerForm(forms.Form):
-    """What the candidate answered to a question."""
+class QuestionRecordForm(forms.Form):
+    """One interviewer's record of a question; a check box for each follow-up and hint, counted from 1."""
 
     text = forms.CharField(required=False)
+    level = LevelField()
+    from_memory = forms.BooleanField(required=False)
     version = forms.IntegerField(min_value=0)
+
+    def __init__(self, data: Any, *, wording: QuestionVersion) -> None:
+        super().__init__(data)
+        self.counts = {"follow_up": len(wording.follow_ups), "hint": len(wording.hints)}
+        for name, count in self.counts.items():
+            for number in range(1, count + 1):
+                self.fields[f"{name}_{number}"] = forms.BooleanField(required=False)
+
+    def positions(self, name: str) -> list[int]:
+        """Return the positions, from 0, of the ticked follow-ups or hints."""
+        return [index for index in range(self.counts[name]) if self.cleaned_data[f"{name}_{index + 1}"]]
 
 
 class CreditForm(forms.Form):

@@ -6,16 +6,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 LEVELS = {1: "Poor", 2: "Borderline", 3: "Solid", 4: "Outstanding"}
+KINDS = ("diagnosis", "fix", "communication")
 _RECOMMENDED = {"definitely_not": 1, "no": 2, "yes": 3, "strong_yes": 4}
 _FAR_APART = 1.0  # levels between the score and the recommendation that deserve a second look
 
 
-def evidence_of(level: int | None, note: str, from_memory: bool) -> str | None:
-    """Return what a rating rests on: "note", "from_memory", "missing", or None where nothing was rated."""
+def evidence_of(level: int | None, note: str, from_memory: bool, answer: str = "") -> str | None:
+    """Return what a rating rests on: "note", "answer" (the noted one to a question), "from_memory", or "missing".
+
+    None where nothing was rated.
+    """
     if level is None:
         return None
     if note.strip():
         return "note"
+    if answer.strip():
+        return "answer"
     return "from_memory" if from_memory else "missing"
 
 
@@ -32,6 +38,12 @@ def computed(ratings: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
         "weighted_score": round(sum(w * level for w, level in rated) / weights, 2) if weights else None,
         "coverage": round(weights / total, 3) if total else 0.0,
     }
+
+
+def by_kind(ratings: Iterable[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Return the weighted score of the criteria of each kind; those without a kind count in none."""
+    rows = list(ratings)
+    return {kind: computed(row for row in rows if row["kind"] == kind)["weighted_score"] for kind in KINDS}
 
 
 def differs(overall: str, score: float | None) -> bool:

@@ -38,6 +38,16 @@ urlpatterns: list[URLPattern | URLResolver] = [
         conduct.save_rating,
         name="session-rating",
     ),
+    path(
+        "sessions/<uuid:uuid>/parts/<int:part>/ratings/<slug:criterion>/",
+        conduct.save_part_rating,
+        name="session-part-rating",
+    ),
+    path(
+        "sessions/<uuid:uuid>/ratings/<slug:criterion>/",
+        conduct.save_interview_rating,
+        name="session-interview-rating",
+    ),
     path("sessions/<uuid:uuid>/questions/<uuid:question>/asked/", conduct.mark_asked, name="session-question-asked"),
     path(
         "sessions/<uuid:uuid>/questions/<uuid:question>/answer/", conduct.save_answer, name="session-question-answer"

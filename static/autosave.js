@@ -132,11 +132,12 @@
   });
   // Other tabs of the same person follow what was saved here, unless something unsaved stands in them.
   const tabs = new BroadcastChannel(`saved:${user}`);
+  const counters = () => [...document.querySelectorAll("#rated, #asked")];
   document.addEventListener("htmx:afterSettle", (event) => {
     const form = event.detail.requestConfig?.elt;
     if (!form?.matches?.("form[data-autosave]") || event.detail.xhr?.status >= 300 || form.dataset.dirty) return;
-    const rated = document.getElementById("rated")?.innerHTML;
-    tabs.postMessage({ action: form.getAttribute("action"), version: version(form)?.value, values: values(form), rated });
+    const counts = Object.fromEntries(counters().map((part) => [part.id, part.innerHTML]));
+    tabs.postMessage({ action: form.getAttribute("action"), version: version(form)?.value, values: values(form), counts });
   });
   tabs.addEventListener("message", ({ data }) => {
     const form = [...all()].find((one) => one.getAttribute("action") === data.action);
@@ -144,8 +145,7 @@
     write(form, data.values);
     version(form).value = data.version;
     tell(form, "Saved in another tab");
-    const counter = document.getElementById("rated");
-    if (counter && data.rated) counter.innerHTML = data.rated;
+    for (const counter of counters()) counter.innerHTML = data.counts[counter.id] || counter.innerHTML;
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     const { elt: form, xhr } = event.detail;

@@ -19,7 +19,7 @@
 
   function step(by) {
     tab("score");
-    const all = [...document.querySelectorAll(".criterion")];
+    const all = [...document.querySelectorAll("#pane-score .criterion")];
     const here = all.indexOf(document.activeElement.closest(".criterion"));
     const next = all[Math.min(Math.max(here + by, 0), all.length - 1)];
     next?.focus();
@@ -27,7 +27,7 @@
   }
 
   function rate(level) {
-    const choice = document.activeElement.closest(".criterion")?.querySelector(`input[name="level"][value="${level}"]`);
+    const choice = document.activeElement.closest(".criterion, .record")?.querySelector(`input[name="level"][value="${level}"]`);
     if (!choice || choice.disabled) return;
     choice.checked = true;
     choice.dispatchEvent(new Event("change", { bubbles: true }));
@@ -80,6 +80,19 @@
     const name = ["rail", "middle", "side", "time"].find((one) => part?.classList.contains(one));
     if (name) pane(name);
   });
+
+  // The run of show is drawn once for everybody; which questions one has asked oneself is marked here.
+  function markAsked() {
+    for (const item of document.querySelectorAll('#panel-run [data-goes-to="questions"]')) {
+      const asked = document.querySelector(item.getAttribute("href"))?.dataset.asked;
+      const time = item.querySelector("[data-asked-time]");
+      if (time.textContent !== (asked || "")) time.textContent = asked || "";
+      time.title = asked ? "Asked by me" : "";
+    }
+  }
+  document.addEventListener("htmx:afterSettle", markAsked);
+  document.addEventListener("faultline:placed", markAsked);
+  markAsked();
 
   const box = byId("single-keys");
   if (box) {

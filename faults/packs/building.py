@@ -58,7 +58,7 @@ def check(row: Obj) -> Check:
 def criterion(row: Obj) -> Criterion:
     """Return a rubric row."""
     anchors = {int(level): text.strip() for level, text in row["anchors"].items()}
-    return Criterion(row["key"], row["title"], row["weight"], row["source"], anchors)
+    return Criterion(row["key"], row["title"], row["weight"], row["source"], anchors, row.get("kind", ""))
 
 
 def inject_step(row: Obj, manifests: Manifests) -> InjectStep:

@@ -54,13 +54,17 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A rubric row. ``source`` is quoted (from the source document) or derived; anchors are for levels 1 to 4."""
+    """A rubric row. ``source`` is quoted (from the source document) or derived; anchors are for levels 1 to 4.
+
+    ``kind`` is diagnosis, fix or communication; empty in packs from before there were kinds.
+    """
 
     key: str
     title: str
     weight: int
     source: str
     anchors: Mapping[int, str]
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)

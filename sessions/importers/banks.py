@@ -110,19 +110,31 @@ def _write_question(
         item.title, item.prompt, item.expected_answer, item.follow_ups, item.hints, item.discussion_points
     )
     if question is None:
-        question = bank.questions.create(key=item.key, category=item.category, kind=item.kind, position=position)
+        place = {"category": item.category, "kind": item.kind, "position": position}
+        question = bank.questions.create(key=item.key, **place, **item.attributes.stated())
         add_version(question, wording, source_line=item.line)
         return "new"
     if keep_edits and any(version.digest == wording.digest() for version in question.versions.all()):
-        return "unchanged"
+        return "changed" if _has_no_attributes(question) and _set(question, item.attributes.stated()) else "unchanged"
     moved = _place(question, item, position)
     version = add_version(question, wording, source_line=item.line)
     return "changed" if version or moved else "unchanged"
 
 
 def _place(question: Question, item: ParsedQuestion, position: int) -> bool:
-    """Set where the question stands in its bank; True where that changed."""
-    wanted = {"category": item.category, "kind": item.kind, "position": position}
+    """Set where the question stands in its bank, and the attributes that its file states; True where that changed."""
+    place = {"category": item.category, "kind": item.kind, "position": position}
+    return _set(question, {**place, **item.attributes.stated()})
+
+
+def _has_no_attributes(question: Question) -> bool:
+    """Whether the question is as from before there were attributes, so that filling them in undoes nobody's edit."""
+    usual = Question._meta.get_field("minutes").default
+    given = question.tags or question.difficulty or question.if_time_left
+    return not given and question.minutes == usual
+
+
+def _set(question: Question, wanted: dict[str, Any]) -> bool:
     if all(getattr(question, name) == value for name, value in wanted.items()):
         return False
     for name, value in wanted.items():

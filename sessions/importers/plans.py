@@ -1,6 +1,7 @@
 """Plans as YAML that a person writes: checked to the last field, resolved, and frozen as a new version.
 
-A part names scenarios by slug, and questions by their title, as ``bank/key``, or by UUID.
+A part names scenarios by slug, and questions by their title, as ``bank/key``, or by UUID. A part without a scenario
+may have tasks to speak about (Markdown), and criteria to rate them by.
 """
 
 from __future__ import annotations
@@ -19,12 +20,15 @@ from django.utils.text import slugify
 
 from faults.models import Scenario, ScenarioVersion
 from faults.packs import PackError, safe_yaml
+from faults.plain_text import plain, plain_line
 from sessions.models import Plan, PlanVersion, Question, QuestionVersion
+from sessions.subjects import part_criterion_key
 
 LIMIT_CHARACTERS = 50_000
 MOST_PARTS, MOST_ENTRIES = 20, 50
 SHORTEST, LONGEST = 5, 450  # minutes of a whole interview
-_FIELDS = {"title", "minutes", "scenarios", "questions"}
+MAX_CRITERIA, MAX_CRITERION_LENGTH, MAX_TASKS_LENGTH = 20, 200, 8000
+_FIELDS = {"title", "minutes", "scenarios", "questions", "tasks", "criteria"}
 
 Part = dict[str, Any]
 
@@ -167,9 +171,29 @@ def _part(number: int, item: object) -> Part:
     if not isinstance(minutes, int) or isinstance(minutes, bool) or not 1 <= minutes <= LONGEST:
         raise PlanProblem(f"Part {number}: minutes must be a whole number from 1 to {LONGEST}.")
     lists = {name: _texts(number, name, item.get(name)) for name in ("scenarios", "questions")}
-    if not any(lists.values()):
-        raise PlanProblem(f"Part {number}: name at least one scenario or question.")
-    return {"title": title.strip(), "minutes": minutes, **lists}
+    spoken = _spoken(number, item)
+    if not any(lists.values()) and not spoken:
+        raise PlanProblem(f"Part {number}: name at least one scenario or question, or write tasks.")
+    if lists["scenarios"] and spoken.get("criteria"):
+        raise PlanProblem(f"Part {number}: its scenarios bring their own criteria; leave criteria out.")
+    return {"title": title.strip(), "minutes": minutes, **lists, **spoken}
+
+
+def _spoken(number: int, item: dict[str, Any]) -> Part:
+    """Return tasks and criteria as far as there are any: parts from before there were any compare as they were."""
+    tasks = item.get("tasks") or ""
+    if not isinstance(tasks, str) or len(tasks) > MAX_TASKS_LENGTH:
+        raise PlanProblem(f"Part {number}: tasks must be a text of at most {MAX_TASKS_LENGTH} characters.")
+    criteria = _texts(number, "criteria", item.get("criteria"))
+    if len(criteria) > MAX_CRITERIA or any(not 1 <= len(text) <= MAX_CRITERION_LENGTH for text in criteria):
+        raise PlanProblem(
+            f"Part {number}: write at most {MAX_CRITERIA} criteria of 1 to {MAX_CRITERION_LENGTH} characters."
+        )
+    keys = [part_criterion_key(text) for text in criteria]
+    if twice := next((text for text, key in zip(criteria, keys, strict=True) if keys.count(key) > 1), None):
+        raise PlanProblem(f"Part {number}: the criterion “{twice}” is in it twice.")
+    found = {"tasks": plain(tasks.strip()), "criteria": [plain_line(text) for text in criteria]}
+    return {name: value for name, value in found.items() if value}
 
 
 def _texts(number: int, name: str, value: object) -> list[str]:

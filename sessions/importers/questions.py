@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from django.utils.text import slugify
 from markdown_it.tree import SyntaxTreeNode
 
-from sessions.importers import outline
+from sessions.importers import attributes, outline
+from sessions.importers.attributes import Attributes
 from sessions.importers.outline import ImportProblem, Outline, Section
 
 TITLE_LENGTH, CATEGORY_LENGTH, KEY_LENGTH, REMARK_LENGTH, LABEL_LENGTH = 300, 120, 120, 1000, 80
@@ -32,6 +33,7 @@ _LABELS = {
         ["discussion points", "discussion points & follow-ups", "discussion points and follow-ups"],
         "discussion_points",
     ),
+    **attributes.LABELS,
 }
 _CONTENTS = ("table of contents", "contents", "toc", "index")
 _COLON = re.compile("[:\uff1a]")
@@ -74,6 +76,7 @@ class ParsedQuestion:
     follow_ups: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     discussion_points: list[str] = field(default_factory=list)
+    attributes: Attributes = field(default_factory=Attributes)
 
     @property
     def kind(self) -> str:
@@ -116,6 +119,7 @@ class _Reader:
         self.source = source
         self.bank = ParsedBank()
         self.category = ""
+        self.category_tags: list[str] = []
         self.question: ParsedQuestion | None = None
         self.promised: list[tuple[int, str]] = []
         self.seen_titles: set[str] = set()
@@ -158,7 +162,8 @@ class _Reader:
             self._open_category(section)
 
     def _is_question(self, section: Section, following: Section | None) -> bool:
-        if any(_labelled(node) for node in _candidates(section.blocks)):
+        found = {_labelled(node) for node in _candidates(section.blocks)} - {""}
+        if found - set(attributes.LABELS.values()):
             return True
         if following and _label(following.title):
             return True
@@ -186,13 +191,23 @@ class _Reader:
         self.category = _fit(section.title.rstrip(": "), section.line, CATEGORY_LENGTH)
         self.seen_titles.add(_norm(self.category))
         self.question = None
+        self.category_tags = []
         for node in section.blocks:
+            if node.type == "paragraph" and _labelled(node) == "tags":
+                self._take_category_tags(node)
+                continue
             if node.type not in ("bullet_list", "ordered_list"):
                 self._not_placed(node, "text under a category, not a question")
                 continue
             for item in node.children:
                 self._bare(item)
         self.opened.append(section)
+
+    def _take_category_tags(self, node: SyntaxTreeNode) -> None:
+        tags, problem = attributes.read_tags(_after_label(self.source.source(node)))
+        self.category_tags.extend(tags)
+        if problem:
+            self.bank.notices.append(self._notice(node, problem))
 
     def _bare(self, item: SyntaxTreeNode) -> None:
         text = outline.plain(item)
@@ -208,6 +223,7 @@ class _Reader:
     def _add(self, title: str, line: int) -> ParsedQuestion:
         category = self.category or "General"
         question = ParsedQuestion(_fit(title, line, TITLE_LENGTH), category, line)
+        question.attributes.tags.extend(self.category_tags)
         self.seen_titles.add(_norm(title))
         self.bank.questions.append(question)
         return question
@@ -271,12 +287,21 @@ class _Reader:
 
     def _put(self, label: str, text: str, nodes: list[SyntaxTreeNode]) -> None:
         assert self.question is not None
-        if label in ("prompt", "expected_answer"):
+        if label in attributes.LABELS.values():
+            words = [text, *(piece for node in nodes for piece in self._items(node))]
+            self._take_attribute(label, ", ".join(word for word in words if word))
+        elif label in ("prompt", "expected_answer"):
             pieces = [getattr(self.question, label), text, *(self.source.source(node) for node in nodes)]
             setattr(self.question, label, "\n\n".join(piece for piece in pieces if piece))
         else:
             items = [text, *(piece for node in nodes for piece in self._items(node))]
             getattr(self.question, label).extend(item for item in items if item)
+
+    def _take_attribute(self, label: str, text: str) -> None:
+        assert self.question is not None
+        if problem := self.question.attributes.take(label, text):
+            line = next((line for line, _, found in reversed(self.labelled) if found == label), self.question.line)
+            self.bank.notices.append(Remark(line, text[:REMARK_LENGTH], problem))
 
     def _items(self, node: SyntaxTreeNode) -> list[str]:
         if node.type in ("bullet_list", "ordered_list"):
@@ -289,7 +314,7 @@ class _Reader:
 
     def _check_labels(self) -> None:
         for line, question, label in self.labelled:
-            if not getattr(question, label):
+            if label not in attributes.LABELS.values() and not getattr(question, label):
                 name = label.replace("_", " ")
                 self.bank.notices.append(Remark(line, question.title, f"a question with an empty part: {name}"))
 

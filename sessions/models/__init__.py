@@ -1,4 +1,4 @@
-"""The interview's own data: what is planned, what happened, and how it was rated."""
+"""The interview's own data: plans and questions, the session and its time line, ratings and notes."""
 
 from sessions.models.content import Plan, PlanVersion, Question, QuestionBank, QuestionVersion
 from sessions.models.interview import (
@@ -14,7 +14,7 @@ from sessions.models.interview import (
 )
 from sessions.models.limits import Attempt
 from sessions.models.metrics import MetricSample
-from sessions.models.scoring import Assessment, AssessmentRevision, Note, Rating
+from sessions.models.scoring import Assessment, AssessmentRevision, Note, QuestionRecord, Rating
 
 __all__ = [
     "Assessment",
@@ -32,6 +32,7 @@ __all__ = [
     "PreparationPhase",
     "Question",
     "QuestionBank",
+    "QuestionRecord",
     "QuestionVersion",
     "Rating",
     "SessionEvent",

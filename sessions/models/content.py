@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 
 from faults.models import ScenarioVersion
@@ -32,18 +33,30 @@ class Question(models.Model):
         ARCHITECTURE = "architecture", "Architecture prompt"
         BARE = "bare", "Bare question"
 
+    class Difficulty(models.TextChoices):
+        EASY = "easy", "Easy"
+        MEDIUM = "medium", "Medium"
+        HARD = "hard", "Hard"
+
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     bank = models.ForeignKey(QuestionBank, on_delete=models.PROTECT, related_name="questions")
     key = models.CharField(max_length=120, help_text="Stable identity inside the bank, made from the first heading.")
     category = models.CharField(max_length=120)
     kind = models.CharField(max_length=12, choices=Kind.choices)
     position = models.PositiveIntegerField(default=0)
+    tags = models.JSONField(default=list, blank=True, help_text="Words to find it by, such as inference.")
+    difficulty = models.CharField(max_length=8, choices=Difficulty.choices, blank=True)
+    minutes = models.PositiveSmallIntegerField(default=5, help_text="Minutes that it usually takes.")
+    if_time_left = models.BooleanField("only if time is left", default=False)
     archived = models.BooleanField(default=False)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
 
     class Meta:
         ordering = ["bank", "position", "id"]
-        constraints = [models.UniqueConstraint(fields=["bank", "key"], name="question_key_once_per_bank")]
+        constraints = [
+            models.UniqueConstraint(fields=["bank", "key"], name="question_key_once_per_bank"),
+            models.CheckConstraint(condition=Q(minutes__range=(1, 120)), name="question_takes_1_to_120_minutes"),
+        ]
 
     def __str__(self) -> str:
         return self.key
@@ -100,7 +113,8 @@ class PlanVersion(models.Model):
     title = models.CharField(max_length=200)
     summary = models.TextField(blank=True)
     parts = models.JSONField(
-        help_text='[{"title": text, "minutes": int, "scenarios": [slug], "questions": [question uuid]}]'
+        help_text='[{"title": text, "minutes": int, "scenarios": [slug], "questions": [question uuid]}]; '
+        'a part without scenarios may have "tasks" (Markdown) and "criteria" ([text]).'
     )
     scenarios = models.ManyToManyField(ScenarioVersion, blank=True, related_name="plans")
     close_while_paused = models.BooleanField(

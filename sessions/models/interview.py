@@ -126,17 +126,13 @@ class SessionScenario(models.Model):
 
 
 class SessionQuestion(models.Model):
-    """A question frozen into a session."""
+    """A question frozen into a session. Each interviewer keeps a record of their own on it (``QuestionRecord``)."""
 
     uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="questions")
     question_version = models.ForeignKey(QuestionVersion, on_delete=models.PROTECT, related_name="+")
     part = models.PositiveSmallIntegerField(default=0)
     position = models.PositiveSmallIntegerField()
-    asked_at = models.DateTimeField(null=True, blank=True)
-    asked_ms = models.PositiveBigIntegerField(null=True, blank=True, help_text="Session time in milliseconds.")
-    answer_note = models.TextField(blank=True)
-    version = models.PositiveIntegerField(default=0, help_text="Counts edits; a stale edit is refused.")
 
     class Meta:
         ordering = ["session", "position"]

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 from faults.plain_text import plain
 from sessions import clock
 from sessions.models import InterviewSession
-from sessions.panels import cluster, metrics, notices, people, progress, scoring, timeline
+from sessions.panels import cluster, metrics, notices, people, progress, questions, scoring, timeline
 from sessions.panels.drawing import PARTS_KEY, Drawing, Parts
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, MIRROR, Context, Subject
 
@@ -56,7 +56,7 @@ PANELS: Final[dict[str, Panel]] = dict(
         _panel("outcome", INTERVIEWER, people.outcome),
         _panel("timeline", INTERVIEWER, timeline.timeline),
         _panel("metrics", INTERVIEWER, metrics.metrics, pushed=False),
-        _panel("questions", INTERVIEWER, progress.questions, pushed=False),
+        _panel("questions", INTERVIEWER, questions.questions, pushed=False),
         _panel("rubric", INTERVIEWER, scoring.rubric, pushed=False),
         _panel("notes", INTERVIEWER, scoring.notes, pushed=False),
         _panel("statement", CANDIDATE, progress.statement),

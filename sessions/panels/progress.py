@@ -1,4 +1,4 @@
-"""Panels that tell how the interview goes: header, phases, checks, hints, questions, and the run of show."""
+"""Panels that tell how the interview goes: header, phases, checks, hints, and the run of show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from faults.models import FaultRun
 from faults.packs import Check
-from sessions import disk_space, part_minutes
+from sessions import disk_space, part_minutes, subjects
 from sessions.models import CheckState, HintRelease, InterviewSession, PreparationPhase, SessionScenario
 from sessions.panels import words
 from sessions.panels.subject import (
@@ -24,7 +24,6 @@ from sessions.panels.subject import (
     screen_of,
 )
 from sessions.selectors import pack_for
-from sessions.services.conduct import LONGEST_ANSWER
 from sessions.services.release import WORKERS as RELEASE_PHASES
 
 _CANDIDATE_TABS = {"lobby": "Waiting", "live": "Live", "over": "Ended"}
@@ -167,28 +166,20 @@ def hints(subject: Subject) -> Context:
     return {"groups": groups, "may_release": may}
 
 
-def questions(subject: Subject) -> Context:
-    """Return the questions of the session with expected answers and the interviewer's notes on them."""
-    states = InterviewSession.State
-    rows = questions_of(subject.session)
-    return {
-        "questions": rows,
-        "asked": sum(row.asked_at is not None for row in rows),
-        "may_ask": subject.session.state in (states.LIVE, states.PAUSED),
-        "may_note": subject.session.state in (states.LIVE, states.PAUSED, states.ENDED),
-        "answer_limit": LONGEST_ANSWER,
-    }
-
-
 def run_of_show(subject: Subject) -> Context:
-    """Return the parts in order, each with its scenarios, questions and minutes."""
+    """Return the parts in order, each with its scenarios, questions and minutes.
+
+    It is drawn once for all interviewers, so it tells nothing of anybody's record of a question.
+    """
     scenarios, asked = judged_scenarios_of(subject.session), questions_of(subject.session)
     quiet = subject.session.is_quiet(subject.now)
     planned = [int(part.get("minutes") or 0) for part in subject.session.parts]
     room = part_minutes.room(planned, subject.session.minutes)
     parts = [
         {
+            "number": index,
             "title": part.get("title", "Part"),
+            "rated": bool(subjects.part_criteria(part)),
             "minutes": part.get("minutes"),
             "room": room[index],
             "scenarios": [

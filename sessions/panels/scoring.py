@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from django.contrib.auth.models import User
+from django.urls import reverse
 
 from faults.packs import Criterion
-from sessions import scores, selectors
-from sessions.models import InterviewSession, Rating, SessionScenario
-from sessions.panels.subject import Context, Subject, own_assessment, scenarios_of
+from sessions import scores, selectors, subjects
+from sessions.models import Assessment, InterviewSession, QuestionRecord, Rating
+from sessions.panels.subject import Context, Subject, own_assessment, own_records_of, questions_of, scenarios_of
 from sessions.services.notes import LONGEST_NOTE
 from sessions.services.scoring import LONGEST_TEXT
+from sessions.subjects import RatedSubject, subject_key
 
 LEVEL_WORDS = scores.LEVELS
+Ratings = Mapping[tuple[str, str], Rating]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewRow:
-    """A criterion as it would be submitted. ``evidence`` is a word of ``scores.evidence_of``."""
+    """A criterion as it would be submitted. ``evidence`` is a word of ``scores.evidence_of``; ``goal`` is an id."""
 
     id: str
+    goal: str
     title: str
     weight: int
     level: int | None
@@ -32,36 +36,50 @@ class ReviewRow:
 
 
 def rubric(subject: Subject) -> Context:
-    """Return each scenario's criteria with their anchors and this interviewer's levels."""
-    assessment = own_assessment(subject.session, subject.user)
-    found = assessment.ratings.all() if assessment else ()
-    ratings = {(rating.scenario_id, rating.criterion): rating for rating in found}
-    groups = [_rubric_group(row, ratings) for row in scenarios_of(subject.session)]
-    progress = progress_of(subject.session, subject.user) if subject.user else {}
-    return {"groups": groups, "assessment": assessment, **progress}
+    """Return the criteria of the scenarios, and apart from them those of parts and of the whole interview.
+
+    All with this interviewer's levels. Criteria of questions stand with the questions' records.
+    """
+    session = subject.session
+    scenarios = [subjects.of_scenario(row) for row in scenarios_of(session)]
+    progress = progress_of(session, subject.user) if subject.user else {}
+    return {**common_rubric(subject), "groups": _groups(session, subject.user, scenarios), **progress}
+
+
+def common_rubric(subject: Subject) -> Context:
+    """Return the criteria of parts and of the whole interview."""
+    session = subject.session
+    found = subjects.of_session(session, (), ())
+    return {"common": _groups(session, subject.user, found), "assessment": own_assessment(session, subject.user)}
 
 
 def progress_of(session: InterviewSession, user: User) -> dict[str, int]:
-    """Return how many criteria the user has rated, of how many, and how many without evidence or "from memory"."""
+    """Return how many criteria the user has rated, of how many, and how many without evidence or "from memory".
+
+    Those of questions are counted with the questions.
+    """
     own = own_assessment(session, user)
-    found = [scores.evidence_of(row.level, row.note, row.from_memory) for row in own.ratings.all()] if own else []
-    rated = [evidence for evidence in found if evidence is not None]
+    ratings = [row for row in own.ratings.all() if row.question_id is None] if own else []
+    rated = [evidence for row in ratings if (evidence := evidence_of(row, {})) is not None]
+    found = subjects.of_session(session, scenarios_of(session), ())
     return {
         "rated": len(rated),
         "bare": rated.count("missing"),
-        "total": sum(len(selectors.pack_for(row).rubric) for row in scenarios_of(session)),
+        "total": sum(len(one.criteria) for one in found),
     }
 
 
 def review(session: InterviewSession, user: User) -> Context:
     """Return everything the user would submit now: each criterion, what is missing, and the score beside it."""
     own = own_assessment(session, user)
-    ratings = {(row.scenario_id, row.criterion): row for row in own.ratings.all()} if own else {}
+    ratings, records, discussed = ratings_by_key(own), own_records_of(session, own), discussed_questions(session, own)
+    questions = [row for row in questions_of(session) if row.pk in discussed]
+    found = subjects.of_session(session, scenarios_of(session), questions)
     groups = [
-        (row, [_review_row(row, one, ratings.get((row.pk, one.key))) for one in selectors.pack_for(row).rubric])
-        for row in scenarios_of(session)
+        (one, records.get(one.question.pk) if one.question else None, list(_review_rows(one, ratings, records)))
+        for one in found
     ]
-    rows = [row for _, found in groups for row in found]
+    rows = [row for _, _, part in groups for row in part]
     computed = scores.computed({"weight": row.weight, "level": row.level} for row in rows)
     return {
         "groups": groups,
@@ -72,7 +90,20 @@ def review(session: InterviewSession, user: User) -> Context:
     }
 
 
-def criterion_row(scenario: SessionScenario, criterion: Criterion, rating: Rating | None) -> Context:
+def ratings_by_key(own: Assessment | None) -> Ratings:
+    """Return the ratings of an assessment by the keys of subject and criterion."""
+    return {(subject_key(row), row.criterion): row for row in own.ratings.all()} if own else {}
+
+
+def discussed_questions(session: InterviewSession, own: Assessment | None) -> set[int]:
+    """Return the primary keys of the questions that were asked, answered or rated; the others are no gap."""
+    if own is None:
+        return set()
+    recorded = {number for number, row in own_records_of(session, own).items() if row.asked_at or row.answer}
+    return recorded | {row.question_id for row in own.ratings.all() if row.question_id and row.level}
+
+
+def criterion_row(subject: RatedSubject, criterion: Criterion, rating: Rating | None) -> Context:
     """Return one criterion as its form shows it."""
     level = rating.level if rating else None
     return {
@@ -80,10 +111,11 @@ def criterion_row(scenario: SessionScenario, criterion: Criterion, rating: Ratin
         "title": criterion.title,
         "weight": criterion.weight,
         "source": criterion.source,
+        "kind": criterion.kind,
         "levels": [(number, LEVEL_WORDS[number], text, number == level) for number, text in anchors(criterion)],
         "assessed": level is not None,
         "rating": rating,
-        "id": f"{scenario.pk}-{criterion.key}",
+        "id": f"{subject.key}-{criterion.key}",
         "limit": LONGEST_TEXT,
     }
 
@@ -105,23 +137,47 @@ def notes(subject: Subject) -> Context:
     return {"notes": found.order_by("-session_ms", "-id"), "note_limit": LONGEST_NOTE}
 
 
-def _rubric_group(scenario: SessionScenario, ratings: dict[tuple[int, str], Rating]) -> dict[str, Any]:
-    rows = [
-        criterion_row(scenario, criterion, ratings.get((scenario.pk, criterion.key)))
-        for criterion in selectors.pack_for(scenario).rubric
+def _groups(session: InterviewSession, user: User | None, found: Iterable[RatedSubject]) -> list[Context]:
+    ratings = ratings_by_key(own_assessment(session, user))
+    return [{"subject": one, "criteria": _criteria(session, one, ratings)} for one in found]
+
+
+def _criteria(session: InterviewSession, subject: RatedSubject, ratings: Ratings) -> list[Context]:
+    return [
+        {**criterion_row(subject, one, ratings.get((subject.key, one.key))), "url": _address(session, subject, one)}
+        for one in subject.criteria
     ]
-    return {"scenario": scenario, "criteria": rows}
 
 
-def _review_row(scenario: SessionScenario, criterion: Criterion, rating: Rating | None) -> ReviewRow:
-    level = rating.level if rating else None
-    return ReviewRow(
-        id=f"{scenario.pk}-{criterion.key}",
-        title=criterion.title,
-        weight=criterion.weight,
-        level=level,
-        word=LEVEL_WORDS[level] if level else "Not assessed",
-        anchor=criterion.anchors[level] if level else "",
-        note=rating.note if rating else "",
-        evidence=scores.evidence_of(level, rating.note, rating.from_memory) if rating else None,
-    )
+def _address(session: InterviewSession, subject: RatedSubject, criterion: Criterion) -> str:
+    if subject.scenario:
+        return reverse("session-rating", args=[session.uuid, subject.scenario.uuid, criterion.key])
+    if subject.part is not None:
+        return reverse("session-part-rating", args=[session.uuid, subject.part, criterion.key])
+    return reverse("session-interview-rating", args=[session.uuid, criterion.key])
+
+
+def evidence_of(rating: Rating, records: Mapping[int, QuestionRecord]) -> str | None:
+    """Return what a rating rests on, as a word of ``scores.evidence_of``; for a question also its noted answer."""
+    record = records.get(rating.question_id or 0)
+    return scores.evidence_of(rating.level, rating.note, rating.from_memory, record.answer if record else "")
+
+
+def _review_rows(
+    subject: RatedSubject, ratings: Ratings, records: Mapping[int, QuestionRecord]
+) -> Iterable[ReviewRow]:
+    for criterion in subject.criteria:
+        rating = ratings.get((subject.key, criterion.key))
+        level = rating.level if rating else None
+        row_id = f"{subject.key}-{criterion.key}"
+        yield ReviewRow(
+            id=row_id,
+            goal=f"question-{subject.question.pk}" if subject.question else f"criterion-{row_id}",
+            title=criterion.title,
+            weight=criterion.weight,
+            level=level,
+            word=LEVEL_WORDS[level] if level else "Not assessed",
+            anchor=criterion.anchors[level] if level else "",
+            note=rating.note if rating else "",
+            evidence=evidence_of(rating, records) if rating else None,
+        )

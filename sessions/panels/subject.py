@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib.auth.models import User
-from django.db.models import Prefetch, prefetch_related_objects
+from django.db.models import FilteredRelation, Prefetch, Q, QuerySet, prefetch_related_objects
 
 from sessions import clock, events
 from sessions.models import (
@@ -15,6 +15,7 @@ from sessions.models import (
     HintRelease,
     InterviewSession,
     Outage,
+    QuestionRecord,
     SessionEvent,
     SessionQuestion,
     SessionScenario,
@@ -112,6 +113,27 @@ def questions_of(session: InterviewSession) -> list[SessionQuestion]:
     rows = SessionQuestion.objects.select_related("question_version__question").order_by("position")
     _fetch(session, Prefetch("questions", rows))
     return list(session.questions.all())
+
+
+def own_records_of(session: InterviewSession, own: Assessment | None) -> dict[int, QuestionRecord]:
+    """Return the assessment's records of questions by the question's primary key, fetched once.
+
+    Where the questions are still to be fetched, both come in one query.
+    """
+    if own is None:
+        return {}
+    fetched = own.__dict__.setdefault("_prefetched_objects_cache", {})
+    if "question_records" not in fetched:
+        mine = FilteredRelation("records", condition=Q(records__assessment=own))
+        rows: QuerySet[Any] = SessionQuestion.objects.annotate(mine=mine)
+        if "questions" in getattr(session, "_prefetched_objects_cache", {}):
+            fetched["question_records"] = list(QuestionRecord.objects.filter(assessment=own))
+        else:
+            rows = rows.select_related("question_version__question", "mine").order_by("position")
+            _fetch(session, Prefetch("questions", rows))
+            found: list[Any] = questions_of(session)
+            fetched["question_records"] = [row.mine for row in found if hasattr(row, "mine")]
+    return {row.question_id: row for row in own.question_records.all()}
 
 
 def clock_of(session: InterviewSession, now: datetime) -> Context:

@@ -12,7 +12,7 @@ from sessions import events
 from sessions.models import InterviewSession, SessionEvent
 from sessions.panels.subject import Context, Subject, assessments_of, clock_of
 
-LANES = ("Session", "Candidate", "Checks", "Hints", "Questions", "Notes")
+LANES = ("Session", "Candidate", "Checks", "Hints", "Notes")
 LANE_HEIGHT = 13
 SCALE_HEIGHT = 14
 MAX_TICKS = 8
@@ -29,9 +29,9 @@ _BY_PREFIX = {
     "guard": "Checks",
     "scenario": "Checks",
     "hint": "Hints",
-    "question": "Questions",
+    "question": "",  # records of questions and ratings are nobody else's business until they are submitted
+    "rating": "",
     "note": "Notes",
-    "rating": "",  # what somebody rates is nobody else's business until they submit
     "assessment": "",
 }
 _HUES = {
@@ -39,7 +39,6 @@ _HUES = {
     "Candidate": "blue",
     "Checks": "green",
     "Hints": "violet",
-    "Questions": "teal",
     "Notes": "grey",
 }
 _USER = "user:"
@@ -83,8 +82,6 @@ _WORDS = {
     "access.revoked": "Candidate's access closed",
     "access.restored": "Candidate's access restored",
     "hint.released": "Hint released",
-    "question.asked": "Question asked",
-    "question.noted": "Answer noted",
     "note.added": "Note taken",
 }
 
@@ -195,8 +192,8 @@ def _goal(event: SessionEvent) -> str:
     payload, kind = event.payload, event.kind.partition(".")[0]
     if kind == "hint" and "index" in payload:
         return f"hint-{payload['scenario']}-{payload['index']}"
-    if kind in ("question", "note") and kind in payload:
-        return f"{kind}-{payload[kind]}"
+    if kind == "note" and kind in payload:
+        return f"note-{payload[kind]}"
     return {"check": "panel-checks", "guard": "panel-checks", "scenario": "panel-checks", "link": "panel-link"}.get(
         kind, "panel-link" if kind == "candidate" else ""
     )

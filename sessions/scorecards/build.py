@@ -6,17 +6,16 @@ notes, and of the others only whether they have submitted. Private notes are in 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Prefetch, prefetch_related_objects
+from django.db.models import Prefetch
 from django.utils.text import slugify
 
 from faults.checks.model import Check
 from faults.packs import Pack
 from faults.plain_text import plain
-from sessions import clock, events, scores, selectors
+from sessions import clock, events, scores, selectors, subjects
 from sessions.models import (
     Assessment,
     CheckState,
@@ -25,14 +24,14 @@ from sessions.models import (
     InterviewSession,
     Outage,
     SessionEvent,
-    SessionQuestion,
     SessionScenario,
 )
+from sessions.scorecards import ratings
+from sessions.scorecards.times import moment, timestamp
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 Scorecard = dict[str, Any]
-_Packs = list[tuple[SessionScenario, Pack]]
 
 
 def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
@@ -43,23 +42,26 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
     session = _loaded(session)
     chain = events.chain(session)
     packs = [(row, selectors.pack_for(row)) for row in _scenarios(session)]
-    assessments = [_assessment(row, packs) for row in _shown(session, viewer)]
+    questions = list(session.questions.select_related("question_version__question__bank"))
+    found = subjects.of_session(session, [row for row, _ in packs], questions)
+    shown = ratings.shown(session, viewer)
+    assessments = [ratings.assessment(row, found) for row in shown]
     card: Scorecard = {
         "schema_version": SCHEMA_VERSION,
-        "generated_at": _time(clock.now()),
+        "generated_at": timestamp(clock.now()),
         "generated_for": viewer.get_username(),
         "session": _session(session),
         "candidate": {"name": session.candidate_name},
         "plan": _plan(session),
         "scenarios": _with_regressions(session, chain, [_scenario(session, row, pack) for row, pack in packs]),
-        "questions": [_question(row) for row in session.questions.select_related("question_version__question__bank")],
+        "questions": ratings.questions(questions, shown, assessments, viewer),
         "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
         "submissions": [_submission(row) for row in session.assessments.all()],
         "assessments": assessments,
         "computed": scores.computed(
             rating for item in assessments if item["status"] == "submitted" for rating in item["ratings"]
         ),
-        "release": {"released_at": _time(session.released_at), "residue": session.residue},
+        "release": {"released_at": timestamp(session.released_at), "residue": session.residue},
         "timeline": _timeline(session, chain),
     }
     return {key: _in_sight(value) for key, value in card.items()}
@@ -97,10 +99,10 @@ def _session(session: InterviewSession) -> dict[str, Any]:
         "tier": session.tier,
         "owner": session.owner.get_username(),
         "interviewers": [user.get_username() for user in session.interviewers.order_by("pk")],
-        "scheduled_at": _time(session.scheduled_at),
-        "started_at": _time(clock.started_at(session)),
-        "ended_at": _time(session.ended_at),
-        "first_request": _moment(session, session.first_request_at),
+        "scheduled_at": timestamp(session.scheduled_at),
+        "started_at": timestamp(clock.started_at(session)),
+        "ended_at": timestamp(session.ended_at),
+        "first_request": moment(session, session.first_request_at),
         "planned_minutes": session.minutes,
         "elapsed_ms": clock.elapsed_ms(session),
         "extended_s": _seconds(entries, ClockEntry.Kind.EXTEND),
@@ -117,7 +119,7 @@ def _seconds(entries: list[ClockEntry], kind: ClockEntry.Kind) -> int:
 def _clock_entry(session: InterviewSession, entry: ClockEntry) -> dict[str, Any]:
     return {
         "kind": entry.kind,
-        "at": _time(entry.at),
+        "at": timestamp(entry.at),
         "session_ms": clock.elapsed_ms(session, entry.at),
         "seconds": entry.seconds,
         "reason": entry.reason,
@@ -152,10 +154,10 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
         "seed": run.seed if run else None,
         "parameters": run.parameters if run else {},
         "timings": {
-            "injected": _moment(session, run.injected_at if run else None),
-            "symptom_confirmed": _moment(session, run.symptom_at if run else None),
-            "fixed": _moment(session, row.fixed_at),
-            "held": _moment(session, row.held_at),
+            "injected": moment(session, run.injected_at if run else None),
+            "symptom_confirmed": moment(session, run.symptom_at if run else None),
+            "fixed": moment(session, row.fixed_at),
+            "held": moment(session, row.held_at),
             "regressed": [],
         },
         "points": {
@@ -175,7 +177,7 @@ def _with_regressions(
     for event in (event for event in chain if event.kind == "scenario.regressed"):
         for scenario in scenarios:
             if scenario["id"] == event.payload["scenario"]:
-                scenario["timings"]["regressed"].append(_moment(session, event.at))
+                scenario["timings"]["regressed"].append(moment(session, event.at))
     return scenarios
 
 
@@ -184,14 +186,14 @@ def _check(session: InterviewSession, check: Check, state: CheckState | None) ->
         **_verdict(check, state),
         "points": check.points,
         "hold_s": check.hold,
-        "held": _moment(session, state.held_at if state else None),
+        "held": moment(session, state.held_at if state else None),
     }
 
 
 def _guard(session: InterviewSession, check: Check, state: CheckState | None) -> dict[str, Any]:
     return {
         **_verdict(check, state),
-        "broken": _moment(session, state.broken_at if state else None),
+        "broken": moment(session, state.broken_at if state else None),
         "broken_finding": state.broken_finding if state else "",
         "cause": _cause(state) if state and state.broken_at else None,
     }
@@ -204,8 +206,8 @@ def _cause(state: CheckState) -> dict[str, Any]:
 
 def _outage(session: InterviewSession, outage: Outage) -> dict[str, Any]:
     return {
-        "began": _moment(session, outage.began_at),
-        "ended": _moment(session, outage.ended_at),
+        "began": moment(session, outage.began_at),
+        "ended": moment(session, outage.ended_at),
         "reason": outage.reason,
         "credited_s": outage.credited_s,
     }
@@ -217,7 +219,7 @@ def _verdict(check: Check, state: CheckState | None) -> dict[str, Any]:
         "title": check.title,
         "verdict": state.verdict if state else CheckState.Verdict.NOT_RUN.value,
         "finding": state.finding if state else "",
-        "checked_at": _time(state.checked_at) if state else None,
+        "checked_at": timestamp(state.checked_at) if state else None,
     }
 
 
@@ -225,30 +227,15 @@ def _hint(hint: HintRelease) -> dict[str, Any]:
     return {
         "tier": hint.tier,
         "text": hint.text,
-        "at": _time(hint.at),
+        "at": timestamp(hint.at),
         "session_ms": hint.session_ms,
         "by": hint.by.get_username(),
     }
 
 
-def _question(row: SessionQuestion) -> dict[str, Any]:
-    version = row.question_version
-    return {
-        "id": str(row.uuid),
-        "bank": version.question.bank.slug,
-        "key": version.question.key,
-        "version": version.number,
-        "category": version.question.category,
-        "title": version.title,
-        "asked_at": _time(row.asked_at),
-        "asked_ms": row.asked_ms,
-        "answer_note": row.answer_note,
-    }
-
-
 def _note(row: Any) -> dict[str, Any]:
     return {
-        "at": _time(row.at),
+        "at": timestamp(row.at),
         "session_ms": row.session_ms,
         "author": row.author.get_username(),
         "text": row.text,
@@ -259,94 +246,7 @@ def _submission(row: Assessment) -> dict[str, Any]:
     return {
         "interviewer": row.interviewer.get_username(),
         "submitted": row.first_submitted_at is not None,
-        "submitted_at": _time(row.first_submitted_at),
-    }
-
-
-def _shown(session: InterviewSession, viewer: User) -> list[Assessment]:
-    """Return the viewer's own assessment and those that others have submitted; never another's draft."""
-    others = selectors.is_past_blind_phase(session, viewer)
-    rows = [
-        row
-        for row in session.assessments.all()
-        if row.interviewer == viewer or (others and row.first_submitted_at is not None)
-    ]
-    prefetch_related_objects(rows, "revisions", "ratings")
-    return rows
-
-
-def _assessment(row: Assessment, packs: _Packs) -> dict[str, Any]:
-    """Return an assessment: as it was submitted, word for word, or its owner's draft."""
-    content = _submitted_content(row)
-    status = "submitted" if content else "draft"
-    content = content or _draft_content(row, packs)
-    given = {(rating["scenario"], rating["criterion"]): rating for rating in content["ratings"]}
-    ratings = [_rating(scenario, pack, key, given) for scenario, pack in packs for key in range(len(pack.rubric))]
-    figures = scores.computed(ratings)
-    return {
-        "interviewer": row.interviewer.get_username(),
-        "status": status,
-        "revision": content["revision"],
-        "revision_reason": content["reason"],
-        "submitted_at": content["submitted_at"],
-        "overall": content["overall"],
-        "overall_label": Assessment.Recommendation(content["overall"]).label,
-        "takeaways": content["takeaways"],
-        "strengths": content["strengths"],
-        "concerns": content["concerns"],
-        "ratings": ratings,
-        "computed": figures,
-        "differs_from_score": scores.differs(content["overall"], figures["weighted_score"]),
-    }
-
-
-def _submitted_content(row: Assessment) -> dict[str, Any] | None:
-    """Return the newest submission; None for a draft, also for one that is being revised by its own viewer."""
-    revisions = list(row.revisions.all())
-    if not revisions:
-        return None
-    revision = revisions[-1]
-    return {
-        **revision.content,
-        "revision": revision.number,
-        "reason": revision.reason,
-        "submitted_at": _time(revision.submitted_at),
-    }
-
-
-def _draft_content(row: Assessment, packs: _Packs) -> dict[str, Any]:
-    slugs = {scenario.pk: scenario.scenario_version.scenario.slug for scenario, _ in packs}
-    return {
-        **{name: getattr(row, name) for name in ("overall", "takeaways", "strengths", "concerns", "revision")},
-        "reason": row.revision_reason,
-        "submitted_at": None,
-        "ratings": [
-            {
-                "scenario": slugs[rating.scenario_id],
-                **{name: getattr(rating, name) for name in ("criterion", "level", "note", "from_memory")},
-            }
-            for rating in row.ratings.all()
-        ],
-    }
-
-
-def _rating(
-    row: SessionScenario, pack: Pack, index: int, given: dict[tuple[str, str], dict[str, Any]]
-) -> dict[str, Any]:
-    criterion, slug = pack.rubric[index], row.scenario_version.scenario.slug
-    rating = given.get((slug, criterion.key), {"level": None, "note": "", "from_memory": False})
-    level = rating["level"]
-    return {
-        "scenario": slug,
-        "criterion": criterion.key,
-        "title": criterion.title,
-        "weight": criterion.weight,
-        "level": level,
-        "level_label": scores.LEVELS[level] if level else "Not assessed",
-        "anchor": criterion.anchors[level] if level else "",
-        "note": rating["note"],
-        "from_memory": rating["from_memory"],
-        "evidence": scores.evidence_of(level, rating["note"], rating["from_memory"]),
+        "submitted_at": timestamp(row.first_submitted_at),
     }
 
 
@@ -356,16 +256,3 @@ def _timeline(session: InterviewSession, chain: list[SessionEvent]) -> dict[str,
         "head": chain[-1].hash if chain else "",
         "broken_at": events.verify_chain(session, chain),
     }
-
-
-def _moment(session: InterviewSession, at: datetime | None) -> dict[str, Any] | None:
-    """Return a time both ways; ``session_ms`` is None before the clock's start."""
-    if at is None:
-        return None
-    started = clock.started_at(session)
-    before = started is None or at < started
-    return {"at": _time(at), "session_ms": None if before else clock.elapsed_ms(session, at)}
-
-
-def _time(at: datetime | None) -> str | None:
-    return at.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z") if at else None

@@ -15,7 +15,7 @@ from sessions.services.access import (
     issue_join_link,
     sync_access,
 )
-from sessions.services.conduct import mark_asked, release_hint, save_answer_note
+from sessions.services.conduct import release_hint
 from sessions.services.creation import create_session
 from sessions.services.ending import NotRecordedYet, end_now, record_end
 from sessions.services.housekeeping import housekeep
@@ -36,6 +36,7 @@ from sessions.services.notes import add_note
 from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.panic import engage_panic, lift_panic
 from sessions.services.preparation import run_preparation
+from sessions.services.question_records import mark_asked, save_question_record
 from sessions.services.quiet import begin_quiet, end_quiet
 from sessions.services.release import run_release
 from sessions.services.restarts import note_restarts
@@ -43,6 +44,7 @@ from sessions.services.scoring import (
     revise_assessment,
     save_assessment,
     save_rating,
+    save_subject_rating,
     submit_assessment,
 )
 
@@ -84,9 +86,10 @@ __all__ = [
     "revise_assessment",
     "run_preparation",
     "run_release",
-    "save_answer_note",
     "save_assessment",
+    "save_question_record",
     "save_rating",
+    "save_subject_rating",
     "start",
     "submit_assessment",
     "sync_access",

@@ -26,6 +26,7 @@ from sessions.models import (
 )
 from sessions.services import clusters
 from sessions.services.rows import clean_text
+from sessions.subjects import part_criteria
 
 SHORTEST, LONGEST = 5, 450  # minutes; with the grace time the longest stays inside the 8 hours of a fault
 MINUTES_PER_QUESTION = 5
@@ -140,7 +141,7 @@ def _outline(
 
 def _check_parts(parts: list[Part]) -> None:
     slugs = [version.scenario.slug for _, scenarios, _ in parts for version in scenarios]
-    if not slugs and not any(questions for _, _, questions in parts):
+    if not slugs and not any(questions or part_criteria(outline) for outline, _, questions in parts):
         raise SessionError(NOTHING_PICKED, "scenarios")
     if twice := sorted({slug for slug in slugs if slugs.count(slug) > 1}):
         raise SessionError(f"The scenario {twice[0]!r} is in here twice; pick it once.", "scenarios")

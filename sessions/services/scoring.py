@@ -5,17 +5,26 @@ Autosave carries the version it was made on. A stale one is refused with the sto
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import prefetch_related_objects
 
-from faults.packs import Criterion
-from sessions import clock, events, selectors
+from sessions import clock, events, scores, subjects
 from sessions.errors import SessionError, StaleEdit
-from sessions.models import Assessment, AssessmentRevision, InterviewSession, Rating, SessionScenario
+from sessions.models import (
+    Assessment,
+    AssessmentRevision,
+    InterviewSession,
+    QuestionRecord,
+    Rating,
+    SessionScenario,
+)
 from sessions.services.rows import State, clean_text, locked, require
 from sessions.services.scored import score_when_submitted
+from sessions.subjects import RatedSubject, subject_key
 
 RATABLE = (State.LIVE, State.PAUSED, State.ENDED, State.SCORED)
 LONGEST_TEXT = 8000
@@ -32,7 +41,6 @@ TEXTS = {
 }
 
 
-@transaction.atomic
 def save_rating(
     *,
     scenario: SessionScenario,
@@ -43,26 +51,58 @@ def save_rating(
     actor: User,
     from_memory: bool = False,
 ) -> Rating:
+    """Save a scenario's criterion; see ``save_subject_rating``."""
+    return save_subject_rating(
+        session=scenario.session,
+        subject=subjects.of_scenario(scenario),
+        criterion=criterion,
+        level=level,
+        note=note,
+        version=version,
+        actor=actor,
+        from_memory=from_memory,
+    )
+
+
+@transaction.atomic
+def save_subject_rating(
+    *,
+    session: InterviewSession,
+    subject: RatedSubject,
+    criterion: str,
+    level: int | None,
+    note: str = "",
+    version: int,
+    actor: User,
+    from_memory: bool = False,
+) -> Rating:
     """Save a level from 1 to 4, or None for "not assessed". ``version`` is 0 where there is no rating yet.
 
-    Raises SessionError naming ``criterion``, ``level`` or ``note``, and StaleEdit with the stored rating.
+    The answer to a question is rated with its record (``save_question_record``). Raises SessionError naming
+    ``criterion``, ``level`` or ``note``, and StaleEdit with the stored rating.
     """
-    session = locked(scenario.session)
-    assessment = _editable(session, actor)
-    _criterion(scenario, criterion)
-    if level is not None and level not in (1, 2, 3, 4):
-        raise SessionError("A level is 1, 2, 3 or 4, or empty for not assessed.", "level")
+    session = locked(session)
+    assessment = editable_assessment(session, actor)
+    if subject.criterion(criterion) is None:
+        raise SessionError(f"The rubric has no criterion {criterion!r}.", "criterion")
+    check_level(level)
     note = clean_text(note, field="note", name="The note", limit=LONGEST_TEXT)
-    rating, new = Rating.objects.get_or_create(assessment=assessment, scenario=scenario, criterion=criterion)
+    rating, new = Rating.objects.get_or_create(assessment=assessment, criterion=criterion, **subject.columns)
     rows = Rating.objects.filter(pk=rating.pk, version=version).update(
         level=level, note=note, from_memory=from_memory, version=version + 1, updated_at=clock.now()
     )
     if not rows:
         raise StaleEdit(None if new else rating)
-    payload = {"scenario": str(scenario.uuid), "criterion": criterion}  # never the level: others are still blind
-    events.append(session, "rating.saved", actor=actor, payload=payload)
+    # Never the level: others are still blind.
+    events.append(session, "rating.saved", actor=actor, payload={**subject.reference, "criterion": criterion})
     rating.refresh_from_db()
     return rating
+
+
+def check_level(level: int | None) -> None:
+    """Refuse what is no level."""
+    if level is not None and level not in (1, 2, 3, 4):
+        raise SessionError("A level is 1, 2, 3 or 4, or empty for not assessed.", "level")
 
 
 @transaction.atomic
@@ -72,7 +112,7 @@ def save_assessment(*, session: InterviewSession, actor: User, version: int, **f
     Raises SessionError naming the field, and StaleEdit with the stored assessment.
     """
     session = locked(session)
-    assessment = _editable(session, actor)
+    assessment = editable_assessment(session, actor)
     changes = {name: _clean_field(name, value) for name, value in fields.items()}
     rows = Assessment.objects.filter(pk=assessment.pk, version=version)
     saved = rows.update(version=version + 1, **changes)
@@ -114,9 +154,11 @@ def require_content(assessment: Assessment) -> None:
 
 
 def draft_version(assessment: Assessment) -> str:
-    """Return a text that changes with every saved change of the assessment or of one of its ratings."""
-    ratings = sorted(assessment.ratings.values_list("pk", "version"))
-    return "-".join(str(number) for number in (assessment.version, len(ratings), sum(v for _, v in ratings)))
+    """Return a text that changes with every saved change of the assessment, a rating, or the record of a question."""
+    rows = (assessment.ratings, assessment.question_records)
+    versions = [version for found in rows for version in found.values_list("version", flat=True)]
+    asked = assessment.question_records.exclude(asked_at=None).count()
+    return "-".join(str(number) for number in (assessment.version, len(versions), sum(versions), asked))
 
 
 @transaction.atomic
@@ -150,23 +192,17 @@ def _is_empty(assessment: Assessment) -> bool:
     if clock.started_at(assessment.session) is None:
         return False
     written = any(getattr(assessment, name).strip() for name in ("takeaways", "strengths", "concerns"))
-    return not written and not assessment.ratings.filter(level__isnull=False).exists()
+    rated = assessment.ratings.filter(level__isnull=False).exists()
+    return not (written or rated or assessment.question_records.exclude(answer="").exists())
 
 
-def _editable(session: InterviewSession, actor: User) -> Assessment:
+def editable_assessment(session: InterviewSession, actor: User) -> Assessment:
+    """Return the actor's own assessment. Raises SessionError before the start, for strangers, and once submitted."""
     require(session, RATABLE, "be rated")
     assessment = _own(session, actor)
     if assessment.submitted_at is not None:
         raise SessionError("Your assessment is submitted. Open a new revision, with a reason, to change it.")
     return assessment
-
-
-def _criterion(scenario: SessionScenario, key: str) -> Criterion:
-    rubric = selectors.pack_for(scenario).rubric
-    found = next((criterion for criterion in rubric if criterion.key == key), None)
-    if found is None:
-        raise SessionError(f"The rubric has no criterion {key!r}.", "criterion")
-    return found
 
 
 def _clean_field(name: str, value: str) -> str:
@@ -195,22 +231,56 @@ def _freeze(assessment: Assessment, actor: User) -> None:
 
 
 def _content(assessment: Assessment) -> dict[str, Any]:
-    ratings = assessment.ratings.select_related("scenario__scenario_version__scenario")
+    session = assessment.session
+    scenarios = session.scenarios.select_related("scenario_version__scenario", "run").order_by("position")
+    questions = session.questions.select_related("question_version__question").order_by("position")
+    found = subjects.of_session(session, scenarios, questions)
     return {
         **{name: getattr(assessment, name) for name in ("overall", "takeaways", "strengths", "concerns")},
-        "ratings": [_rating(rating) for rating in ratings],
+        "ratings": ratings_of(assessment, found),
+        "questions": records_of(assessment),
     }
 
 
-def _rating(rating: Rating) -> dict[str, Any]:
-    criterion = _criterion(rating.scenario, rating.criterion)
+def ratings_of(assessment: Assessment, found: Iterable[RatedSubject]) -> list[dict[str, Any]]:
+    """Return every stored rating as plain data, in the words of its rubric as they are now."""
+    rated = {subject.key: subject for subject in found}
+    answers = {record.question_id: record.answer for record in assessment.question_records.all()}
+    return [
+        _rating(rating, rated[subject_key(rating)], answers.get(rating.question_id or 0, ""))
+        for rating in assessment.ratings.all()
+        if subject_key(rating) in rated
+    ]
+
+
+def records_of(assessment: Assessment) -> list[dict[str, Any]]:
+    """Return the records of questions as plain data, with the words of the follow-ups and hints that were used."""
+    prefetch_related_objects([assessment], "question_records__question__question_version")
+    return [_question_record(row) for row in assessment.question_records.all()]
+
+
+def _question_record(row: QuestionRecord) -> dict[str, Any]:
+    wording = row.question.question_version
     return {
-        "scenario": rating.scenario.scenario_version.scenario.slug,
+        "question": str(row.question.uuid),
+        "asked_at": row.asked_at.isoformat() if row.asked_at else None,
+        "asked_ms": row.asked_ms,
+        "answer": row.answer,
+        "follow_ups": [wording.follow_ups[position] for position in row.follow_ups],
+        "hints": [wording.hints[position] for position in row.hints],
+    }
+
+
+def _rating(rating: Rating, subject: RatedSubject, answer: str) -> dict[str, Any]:
+    criterion = subject.criterion(rating.criterion)
+    return {
+        **subject.names,
         "criterion": rating.criterion,
-        "title": criterion.title,
-        "weight": criterion.weight,
+        "title": criterion.title if criterion else rating.criterion,
+        "weight": criterion.weight if criterion else 0,
         "level": rating.level,
-        "anchor": criterion.anchors[rating.level] if rating.level else "",
+        "anchor": criterion.anchors[rating.level] if criterion and rating.level else "",
         "note": rating.note,
         "from_memory": rating.from_memory,
+        "evidence": scores.evidence_of(rating.level, rating.note, rating.from_memory, answer),
     }

@@ -17,7 +17,7 @@ from sessions.panels import words
 
 TAIL, MIN_TAIL = 12, 6
 register = template.Library()
-_FIELD_WORDS = {"note": "Evidence", "text": "Stored", "takeaways": "Key take-aways"}
+_FIELD_WORDS = {"note": "Evidence", "text": "Answer", "takeaways": "Key take-aways"}
 register.filter("markdown", faults_markdown.render)
 
 

@@ -23,6 +23,10 @@ QUESTION = {
     "follow_ups": "And with four members?\r\nWhy odd?",
     "hints": "- Think of a split.\r\n  Two halves.\r\n- Votes.",
     "discussion_points": "",
+    "tags": "etcd, Raft consensus",
+    "difficulty": "medium",
+    "minutes": "8",
+    "if_time_left": "on",
 }
 PARTS = "- title: Talk\n  minutes: 20\n  questions: [house/why-etcd]\n"
 PLAN = {"slug": "talk", "title": "Talk", "summary": "", "parts": PARTS}
@@ -90,6 +94,17 @@ def test_a_new_question_gets_its_key_kind_and_first_version(signed_in, question_
     assert (question.kind, question.position, version.number) == ("full", 1, 1)
     assert version.follow_ups == ["And with four members?", "Why odd?"]
     assert version.hints == ["Think of a split.\nTwo halves.", "Votes."]
+    assert question.tags == ["etcd", "raft-consensus"]
+    assert (question.difficulty, question.minutes, question.if_time_left) == ("medium", 8, True)
+
+
+def test_questions_are_found_by_tag_and_a_tag_that_is_too_long_is_refused(signed_in, question_version):
+    data = {**QUESTION, "bank": question_version.question.bank_id}
+    address = url("question", "change", question_version.question_id)
+    assert "more than 30 characters" in text_of(signed_in.post(address, {**data, "tags": "x" * 31}))
+    signed_in.post(address, data)
+    assert "1 question" in text_of(signed_in.get(url("question", "changelist"), {"tag": "raft-consensus"}))
+    assert "0 questions" in text_of(signed_in.get(url("question", "changelist"), {"tag": "raft"}))
 
 
 def test_the_same_title_is_refused_at_its_field(signed_in, question_version):

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from e2e.people import AXE_OPTIONS
 from sessions import selectors, services
-from sessions.models import Note
+from sessions.models import Note, QuestionVersion
 from sessions.services.notes import LONGEST_NOTE
 from sessions.tests.browser_site import chromium, site  # noqa: F401 - a fixture
 
@@ -58,7 +58,7 @@ def test_a_second_tab_follows_a_rating(ada_at_her_screen, live, scenario):
     first, second = (ada_at_her_screen.open(f"/sessions/{live.uuid}/") for _ in range(2))
     first.locator("form.criterion").first.get_by_role("radio").nth(2).check()
     expect(second.locator("form.criterion").first.get_by_role("radio").nth(2)).to_be_checked()
-    expect(second.locator("#rated")).to_contain_text("1 of 5 criteria rated")
+    expect(second.locator("#rated")).to_contain_text("1 of 9 criteria rated")
     second.locator("form.criterion").first.get_by_role("textbox").fill("Read the log.")
     expect(second.locator("form.criterion").first.locator(".saved")).to_have_text(re.compile(r"Saved\s*$"))
     expect(first.locator("form.criterion").first.get_by_role("textbox")).to_have_value("Read the log.")
@@ -68,10 +68,47 @@ def test_a_second_tab_follows_a_rating(ada_at_her_screen, live, scenario):
 def test_the_counter_of_asked_questions_is_right_at_once(ada_at_her_screen, live):
     page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
     page.get_by_role("tab", name="Questions").click()
-    expect(page.locator("#asked")).to_have_text("0 of 1 asked")
+    expect(page.locator("#asked")).to_have_text("0 of 1 asked by me, 0 rated")
     page.locator("details.question > summary").click()
     page.get_by_role("button", name="Mark as asked").click()
-    expect(page.locator("#asked")).to_have_text("1 of 1 asked")
+    expect(page.locator("#asked")).to_have_text("1 of 1 asked by me, 0 rated")
+
+
+def test_a_record_is_saved_as_it_is_made_and_marks_the_run_of_show_for_its_writer_alone(
+    ada_at_her_screen, live, question, ada
+):
+    QuestionVersion.objects.update(follow_ups=["And with two?", "Why odd?"])
+    page, other = (ada_at_her_screen.open(f"/sessions/{live.uuid}/") for _ in range(2))
+    page.get_by_role("tab", name="Questions").click()
+    page.locator("details.question > summary").click()
+    page.get_by_role("button", name="Mark as asked").click()
+    expect(page.locator("#panel-run [data-asked-time]")).to_have_text("00:00")
+    page.get_by_text("Follow-ups (2)").click()
+    page.get_by_label("Why odd?").check()
+    page.get_by_label("Answer, as I heard it").fill("A majority.")
+    page.get_by_text("Rate the answer").click()
+    page.locator(".record").get_by_role("radio").nth(2).focus()
+    page.keyboard.press("3")
+    expect(page.locator("#asked")).to_have_text("1 of 1 asked by me, 1 rated")
+    expect(page.locator(f"#saved-q{question.pk}")).to_have_text(re.compile(r"Saved\s*$"))
+    expect(other.locator(".record textarea")).to_have_value("A majority.")
+    record = question.records.get()
+    assert (record.answer, record.follow_ups, record.assessment.interviewer) == ("A majority.", [1], ada)
+    assert question.ratings.get().level == 3
+    ada_at_her_screen.refresh(page)  # a panel that is drawn for everybody keeps what is only mine
+    expect(page.locator("#panel-run [data-asked-time]")).to_have_text("00:00")
+
+
+def test_a_record_that_was_saved_elsewhere_first_is_chosen_between(ada_at_her_screen, live, question, ada):
+    page = ada_at_her_screen.open(f"/sessions/{live.uuid}/")
+    page.get_by_role("tab", name="Questions").click()
+    page.locator("details.question > summary").click()
+    services.save_question_record(question=question, answer="From the phone.", version=0, actor=ada)
+    page.get_by_label("Answer, as I heard it").fill("From the desk.")
+    expect(page.locator(".conflict")).to_contain_text("From the phone.")
+    page.get_by_role("button", name="Save mine").click()
+    expect(page.locator(f"#saved-q{question.pk}")).to_have_text(re.compile(r"Saved\s*$"))
+    assert question.records.get().answer == "From the desk."
 
 
 def test_extending_still_works_once_the_header_was_drawn_again(ada_at_her_screen, live):

@@ -106,7 +106,7 @@ def haunted(live, scenario, question, ada, time):
         outcomes = {key: Outcome(verdict, outcome.finding) for key, outcome in looked.items()}
         checking.record(row, pack, outcomes, time.advance(1))
     services.add_note(session=live, text=STORABLE, actor=ada)
-    services.save_answer_note(question=question, text=STORABLE, version=0, actor=ada)
+    services.save_question_record(question=question, answer=STORABLE, version=0, actor=ada)
     services.credit(session=live, seconds=30, reason=(MARKUP + ESCAPES + TURNED)[:300])
     criterion = pack.rubric[0].key
     services.save_rating(scenario=scenario, criterion=criterion, level=2, note=STORABLE, version=0, actor=ada)

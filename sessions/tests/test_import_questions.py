@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import settings as settings_for_fuzzing
 from hypothesis import strategies as st
 
+from sessions.importers import banks
 from sessions.importers.outline import ImportProblem, decode
 from sessions.importers.questions import parse
 from sessions.models import Question, QuestionBank, QuestionVersion
@@ -255,6 +256,75 @@ def test_no_order_of_lines_breaks_it_or_loses_a_word(lines):
     for line in lines:
         words = _words(WITH_LABEL.sub("", line.lstrip("#* 0123456789.-\t")))
         assert words in kept or words in LABELS
+
+
+TAGGED = """# Bank
+## Heat
+Tags: Data Centre
+
+### Why?
+- **Expected answer:** fire
+- **Tags:** physics, GPU memory, physics
+- **Difficulty:** Hard
+- **Minutes:** 12 or so
+- **Only if time is left**
+
+### How?
+- **Expected answer:** so
+- **Difficulty:** odd
+- **Minutes:** 0
+- **Only if time is left:** perhaps
+
+## Quick
+- Where?
+  - Tags: maps
+  - Only if time is left: no
+"""
+
+
+def test_questions_bring_tags_difficulty_minutes_and_the_flag():
+    bank = parse(TAGGED)
+    assert [question.attributes.stated() for question in bank.questions] == [
+        {
+            "tags": ["data-centre", "physics", "gpu-memory"],
+            "difficulty": "hard",
+            "minutes": 12,
+            "if_time_left": True,
+        },
+        {"tags": ["data-centre"]},
+        {"tags": ["maps"], "if_time_left": False},
+    ]
+    assert [(remark.line, remark.text) for remark in bank.notices] == [(14, "odd"), (15, "0"), (16, "perhaps")]
+    assert bank.not_placed == []
+    assert [question.expected_answer for question in bank.questions] == ["fire", "so", ""]
+
+
+@pytest.mark.django_db
+def test_what_a_file_does_not_state_stays_as_somebody_set_it(bank_file):
+    run(bank_file)
+    Question.objects.update(tags=["mine"], minutes=9)
+    assert run(bank_file)["unchanged"] == 4
+    assert set(Question.objects.values_list("minutes", flat=True)) == {9}
+
+
+@pytest.mark.django_db
+def test_seeding_fills_in_attributes_once_and_undoes_no_edit(bank_file):
+    untagged = "# Bank\n## Heat\n### Why?\n- **Expected answer:** fire\n"
+    banks.import_bank(untagged, keep_edits=True)
+    tagged = untagged + "- **Tags:** physics\n- **Minutes:** 7\n"
+    assert banks.import_bank(tagged, keep_edits=True).changed == 1
+    assert Question.objects.values_list("tags", "minutes").get() == (["physics"], 7)
+    Question.objects.update(tags=["mine"])
+    assert banks.import_bank(tagged, keep_edits=True).unchanged == 1
+    assert Question.objects.get().tags == ["mine"]
+
+
+def test_every_question_of_our_own_bank_has_tags_and_the_contents_keep_their_promise():
+    bank = parse((settings.BASE_DIR / "sessions/content/question-bank.md").read_text(encoding="utf-8"))
+    assert all(question.attributes.tags and question.attributes.difficulty for question in bank.questions)
+    assert sum(question.category == "Hybrid and on-premises clusters" for question in bank.questions) == 4
+    assert any(question.attributes.if_time_left for question in bank.questions)
+    assert bank.not_placed == bank.notices == []
 
 
 @pytest.mark.django_db

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sessions import selectors, services
-from sessions.errors import SessionError, StaleEdit
+from sessions.errors import SessionError
 
 
 def test_a_note_is_bound_to_session_time(live, ada, time):
@@ -64,11 +64,3 @@ def test_a_question_is_asked_once(live, question, ada, time):
     again = services.mark_asked(question=question, actor=ada)
     assert again.asked_ms == 7_000
     assert live.events.filter(kind="question.asked").count() == 1
-
-
-def test_an_answer_is_noted_on_the_version_it_was_read_at(live, question, ada, grace):
-    services.save_answer_note(question=question, text="Majority.", version=0, actor=ada)
-    with pytest.raises(StaleEdit) as caught:
-        services.save_answer_note(question=question, text="Leader.", version=0, actor=grace)
-    assert caught.value.current.answer_note == "Majority."
-    assert services.save_answer_note(question=question, text="Both.", version=1, actor=grace).version == 2

@@ -76,7 +76,8 @@ def test_texts_of_questions_and_notes_come_in_one_request_afterwards(fetch, obse
     assert b"word word" in tools
     assert b'<div id="notes-list" hx-swap-oob="true">' in tools
     assert b"Calm" in tools
-    assert tools.count(b"<textarea") == 26  # the field of a new note stays the one on the page
+    assert tools.count(b"<textarea") == 26 + 4  # the field of a new note stays the one on the page
+    assert tools.count(b'class="criterion"') == 4  # those of the whole interview
 
 
 def test_without_javascript_one_link_shows_everything(fetch, observed):

@@ -5,6 +5,7 @@ from textwrap import indent
 
 import pytest
 
+from sessions import services, subjects
 from sessions.importers import plans
 from sessions.importers.plans import PlanProblem
 from sessions.models import Plan, Question, QuestionVersion
@@ -17,6 +18,36 @@ GOOD = """
   minutes: 15
   questions: [house/why-etcd]
 """
+
+
+SPOKEN = """
+- title: Tour
+  minutes: 10
+  tasks: |
+    Show *me* the nodes.
+  criteria: [Names the labels, Finds the driver]
+"""
+
+
+def test_a_part_may_have_tasks_to_speak_about_and_nothing_else(db):
+    (part,) = plans.parse_parts(SPOKEN)
+    assert part == {
+        "title": "Tour",
+        "minutes": 10,
+        "scenarios": [],
+        "questions": [],
+        "tasks": "Show *me* the nodes.",
+        "criteria": ["Names the labels", "Finds the driver"],
+    }
+    assert plans.parse_parts(plans.parts_as_yaml([part])) == [part]
+
+
+def test_a_session_of_spoken_tasks_alone_is_made_and_rated(db, ada, time):
+    plan = Plan.objects.create(slug="tour")
+    version = plans.save_plan(plan, title="Tour", summary="", parts=plans.parse_parts(SPOKEN))
+    session = services.create_session(owner=ada, candidate_name="Sam", plan_version=version)
+    assert session.minutes == 10
+    assert [row.title for row in subjects.of_part(session, 0).criteria] == ["Names the labels", "Finds the driver"]
 
 
 @pytest.fixture
@@ -73,6 +104,14 @@ def test_a_title_in_two_banks_must_be_named_by_its_key(parts, question_version):
         (GOOD.replace("architecture-mismatch", "none"), "Part 1: no scenario 'none' in the catalogue"),
         (GOOD.replace("mismatch]", "mismatch, architecture-mismatch]"), "Part 1: the scenario .* twice"),
         (GOOD.replace("etcd]", "etcd, house/why-etcd]"), "Part 2: the question .* twice"),
+        (SPOKEN.replace("tasks: |", "tasks: 7 #").replace("    Show", "#"), "Part 1: tasks must be a text"),
+        (SPOKEN.replace("[Names", f"[{'x' * 201}, Names"), "Part 1: write at most 20 criteria of 1 to 200"),
+        (SPOKEN.replace("[Names", f"[{', '.join(map(str, ['x'] * 21))}, Names"), "Part 1: write at most 20 criteria"),
+        (
+            SPOKEN.replace("[Names", "[names the labels, Names"),
+            "Part 1: the criterion “names the labels” is in it twice",
+        ),
+        (GOOD.replace("minutes: 30", "minutes: 30\n  criteria: [Calm]"), "Part 1: its scenarios bring their own"),
     ],
 )
 def test_it_refuses_with_the_part_and_the_cause(scenario_version, question_version, text, message):

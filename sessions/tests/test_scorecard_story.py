@@ -47,7 +47,7 @@ def story(live, scenario, question, ada, grace, time):
     look("fail", seconds=20)
     look("fail", seconds=10)  # it counts from here on
     services.mark_asked(question=question, actor=grace)
-    services.save_answer_note(question=question, text="A majority has to agree.", version=0, actor=grace)
+    services.save_question_record(question=question, answer="A majority has to agree.", version=0, actor=grace)
     services.end(session=live, actor=ada)
     time.advance(120)
     services.reopen(session=live, actor=ada)
@@ -118,11 +118,12 @@ def text_of(card):
 def test_the_scores_are_those_of_a_calculation_by_hand(submitted, ada):
     card = card_for(submitted, ada)
     by = {item["interviewer"]: item["computed"] for item in card["assessments"]}
-    # ada: 20*4 + 25*3 + 20*2 + 20*3 = 255 over 85 of 100; grace: 20*3 + 25*3 + 15*2 = 165 over 60 of 100
-    assert by["ada"] == {"weighted_score": 3.0, "coverage": 0.85}
-    assert by["grace"] == {"weighted_score": 2.75, "coverage": 0.6}
-    # both: 255 + 165 = 420 over 145 of 200
-    assert card["computed"] == {"weighted_score": 2.9, "coverage": 0.725}
+    # The scenario's criteria weigh 100, those of the whole interview 40, and grace alone asked the question: 20.
+    # ada: 20*4 + 25*3 + 20*2 + 20*3 = 255 over 85 of 140; grace: 20*3 + 25*3 + 15*2 = 165 over 60 of 160
+    assert by["ada"] == {"weighted_score": 3.0, "coverage": 0.607}
+    assert by["grace"] == {"weighted_score": 2.75, "coverage": 0.375}
+    # both: 255 + 165 = 420 over 145 of 300
+    assert card["computed"] == {"weighted_score": 2.9, "coverage": 0.483}
     assert [item["differs_from_score"] for item in card["assessments"]] == [False, True]
 
 

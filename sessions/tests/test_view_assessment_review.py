@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sessions import selectors, services
+from sessions import selectors, services, subjects
 from sessions.models import Assessment
 
 
@@ -46,10 +46,10 @@ def reviewed(page) -> str:
 def test_it_shows_what_is_missing_beside_the_ratings(client, ada, url, rated):
     client.force_login(ada)
     page = client.get(url).content.decode()
-    assert page.count("Not assessed</span>") == 2
+    assert page.count("Not assessed</span>") == 2 + 4  # of the scenario, and of the whole interview
     assert page.count("No evidence</span>") == 1
     assert page.count("from memory</span>") == 1
-    assert "2 criteria not assessed and 1 rating without evidence" in " ".join(page.split())
+    assert "6 criteria not assessed and 1 rating without evidence" in " ".join(page.split())
     assert "Read the log first." in page
     assert "Calm" in page
 
@@ -84,12 +84,34 @@ def test_an_empty_assessment_comes_back_with_what_to_do(client, grace, ended):
 def test_nothing_is_asked_where_nothing_is_missing(client, ada, url, own, rate, scenario):
     for index in range(len(selectors.pack_for(scenario).rubric)):
         rate(index, note="Seen.")
+    whole = subjects.of_interview()
+    for criterion in whole.criteria:
+        entered = {"level": 3, "note": "Seen.", "version": 0}
+        services.save_subject_rating(
+            session=scenario.session, subject=whole, criterion=criterion.key, actor=ada, **entered
+        )
     client.force_login(ada)
     page = client.get(url).content.decode()
     assert 'name="gaps"' not in page
     client.post(url, {"reviewed": reviewed(page)})
     own.refresh_from_db()
     assert own.submitted_at is not None
+
+
+def test_a_question_that_was_asked_is_a_gap_until_its_answer_is_rated(client, ada, grace, ended, url, own, question):
+    client.force_login(ada)
+    assert client.get(url).content.decode().count("Not assessed</span>") == 9
+    services.save_question_record(question=question, answer="Majority.", version=0, actor=grace)
+    assert "Majority." not in client.get(url).content.decode()
+    services.save_question_record(question=question, answer="A quorum.", version=0, actor=ada)
+    page = client.get(url).content.decode()
+    assert page.count("Not assessed</span>") == 10
+    assert "A quorum." in page
+    assert f'href="/sessions/{ended.uuid}/#question-{question.pk}"' in page
+    services.save_question_record(question=question, answer="A quorum.", level=3, version=1, actor=ada)
+    page = client.get(url).content.decode()
+    assert page.count("Not assessed</span>") == 9
+    assert "No evidence</span>" not in page  # the answer is the evidence
 
 
 def test_a_rating_from_another_tab_is_read_before_it_is_submitted(client, ada, url, own, rated, rate):

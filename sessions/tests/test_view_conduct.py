@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from sessions import services
-from sessions.models import HintRelease, Note, Rating
+from sessions.models import HintRelease, Note, QuestionVersion, Rating
 from sessions.selectors import pack_for
 
 HTMX = {"HX-Request": "true"}
@@ -24,6 +24,7 @@ def urls(live, scenario, question, criterion) -> dict[str, str]:
         "note": f"{base}/notes/",
         "asked": f"{base}/questions/{question.uuid}/asked/",
         "answer": f"{base}/questions/{question.uuid}/answer/",
+        "safety": f"{base}/ratings/safety/",
     }
 
 
@@ -38,6 +39,48 @@ def post(client, ada, urls):
     return send
 
 
+@pytest.fixture
+def spoken(live):
+    """The session with a part of tasks alone, and the address of its criterion."""
+    live.parts = [*live.parts, {"title": "Node tour", "minutes": 5, "tasks": "Show **me**.", "criteria": ["Labels"]}]
+    live.save()
+    return f"/sessions/{live.uuid}/parts/2/ratings/labels/"
+
+
+def test_a_part_without_a_fault_is_rated_by_what_it_lists(client, ada, live, spoken):
+    client.force_login(ada)
+    text = client.post(spoken, {"level": "4", "note": "All", "version": "0"}, headers=HTMX).content.decode()
+    assert "1 of 10 criteria rated" in text
+    rating = Rating.objects.get()
+    assert (rating.subject, rating.part, rating.criterion, rating.level) == ("part", 2, "labels", 4)
+    page = client.get(f"/sessions/{live.uuid}/?whole").content.decode()
+    assert "<strong>me</strong>" in page
+    assert f'hx-post="{spoken}"' in page
+
+
+def test_parts_with_scenarios_or_questions_are_not_rated_as_parts(client, ada, live, spoken):
+    client.force_login(ada)
+    for number in (0, 1, 3):
+        address = spoken.replace("parts/2", f"parts/{number}")
+        assert client.post(address, {"level": "4", "version": "0"}).status_code == 404
+    assert not Rating.objects.exists()
+
+
+def test_an_unknown_criterion_of_the_interview_is_refused(client, ada, live):
+    client.force_login(ada)
+    response = client.post(f"/sessions/{live.uuid}/ratings/charm/", {"level": "4", "version": "0"}, headers=HTMX)
+    assert response.status_code == 422
+    assert not Rating.objects.exists()
+
+
+def test_a_part_hides_from_strangers_and_rejects_get(client, ada, mallory, spoken):
+    assert client.post(spoken).status_code == 302
+    client.force_login(mallory)
+    assert client.post(spoken).status_code == 404
+    client.force_login(ada)
+    assert client.get(spoken).status_code == 405
+
+
 def test_a_hint_is_released_and_marked(post):
     text = post("hint").content.decode()
     assert HintRelease.objects.count() == 1
@@ -48,7 +91,7 @@ def test_a_rating_is_saved_with_its_new_version(post):
     text = post("rating", level="3", note="Read the log", version="0").content.decode()
     assert Rating.objects.get().level == 3
     assert "Saved" in text
-    assert "1 of 5 criteria rated" in text
+    assert "1 of 9 criteria rated" in text
     assert 'value="1" hx-swap-oob="true"' in text
 
 
@@ -100,17 +143,35 @@ def test_a_note_that_is_too_long_stays_in_the_field(post):
     assert "x" * 4001 in response.content.decode()
 
 
-def test_a_question_is_marked_as_asked(post, question):
-    assert "00:00" in post("asked").content.decode()
-    question.refresh_from_db()
-    assert question.asked_at is not None
+def test_a_question_is_marked_as_asked_in_ones_own_record(post, question, ada):
+    text = post("asked").content.decode()
+    assert "00:00" in text
+    assert "1 of 1 asked by me" in text
+    record = question.records.get()
+    assert (record.assessment.interviewer, record.asked_ms) == (ada, 0)
 
 
-def test_an_answer_is_saved_and_a_stale_one_refused(post, question):
-    assert post("answer", text="Three of five", version="0").status_code == 200
+def test_a_record_is_saved_and_a_stale_one_refused(post, question):
+    QuestionVersion.objects.update(follow_ups=["And with two?", "Why odd?"], hints=["Count votes."])
+    saved = post("answer", text="Three of five", follow_up_2="on", hint_1="on", level="3", version="0")
+    assert saved.status_code == 200
+    assert "0 of 1 asked by me, 1 rated" in saved.content.decode()
+    record = question.records.get()
+    assert (record.answer, record.follow_ups, record.hints, record.version) == ("Three of five", [1], [0], 1)
+    assert Rating.objects.get(question=question).level == 3
     response = post("answer", text="Other", version="0")
     assert response.status_code == 409
-    assert "Three of five" in response.content.decode()
+    text = response.content.decode()
+    assert '<data value="Three of five" data-stored="text">' in text
+    assert '<data value="3" data-stored="level">' in text
+    assert '<data value="on" data-stored="follow_up_2">' in text
+    assert '<data value="" data-stored="follow_up_1">' in text
+    assert Rating.objects.get(question=question).level == 3
+
+
+def test_a_rated_answer_that_nobody_noted_lacks_evidence(post):
+    assert "1 rated, 1 without evidence" in post("answer", text="", level="2", version="0").content.decode()
+    assert "evidence" not in post("answer", text="", level="2", from_memory="on", version="1").content.decode()
 
 
 def test_all_work_without_javascript(client, ada, urls, live):
@@ -118,7 +179,11 @@ def test_all_work_without_javascript(client, ada, urls, live):
     data = {"level": "2", "version": "0", "text": "Some text"}
     for url in urls.values():
         assert client.post(url, data)["Location"] == f"/sessions/{live.uuid}/"
-    assert Rating.objects.get().level == 2
+    assert {rating.subject: rating.level for rating in Rating.objects.all()} == {
+        "scenario": 2,
+        "question": 2,
+        "interview": 2,
+    }
     assert Note.objects.count() == 1
 
 

@@ -217,19 +217,17 @@ def test_a_pause_that_closes_the_access_says_how_far_that_has_come(live, ada):
     assert "their kubectl is refused" in draw(session, "link")
 
 
-def test_the_time_line_has_a_scale_names_people_and_leads_to_what_it_tells_of(live, scenario, question, ada):
+def test_the_time_line_has_a_scale_names_people_and_leads_to_what_it_tells_of(live, scenario, ada):
     ada.first_name, ada.last_name = "Ada", "Lovelace"
     ada.save()
     services.release_hint(scenario=scenario, index=1, actor=ada)
-    services.mark_asked(question=question, actor=ada)
     note = services.add_note(session=live, text="Calm", actor=ada)
     text = draw(live, "timeline")
     assert [f">{label}</text>" in text for label in ("0", "10 min", "20 min", "50 min")] == [True] * 4
     assert "Ada Lovelace</td>" in text
     assert "user:" not in text
-    page = text + draw(live, "hints") + panels.render_for(live, "questions", panels.INTERVIEWER, None, user=ada)
-    page += panels.render_for(live, "notes", panels.INTERVIEWER, None, user=ada)
-    for goal in (f"hint-{scenario.uuid}-1", f"question-{question.uuid}", f"note-{note.uuid}"):
+    page = text + draw(live, "hints") + panels.render_for(live, "notes", panels.INTERVIEWER, None, user=ada)
+    for goal in (f"hint-{scenario.uuid}-1", f"note-{note.uuid}"):
         assert f'href="#{goal}"' in text
         assert f'id="{goal}"' in page
 

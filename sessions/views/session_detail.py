@@ -85,6 +85,7 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     return {
         "whole": "whole" in request.GET,
         "minutes": parse_minutes(request.GET.get("minutes", "")),
+        "later": "whole" not in request.GET,
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
         "packs": packs,
         "credit_form": CreditForm(),
