@@ -13,7 +13,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from django.template.loader import render_to_string
+
 from sessions.scorecards.build import Scorecard
+from sessions.scorecards.metrics import PDF_HEIGHT, charts_of
 
 _TEMPLATE = Path(__file__).with_name("scorecard.typ")
 _WITHOUT_GLYPH = re.compile(r'the text `(".*?")` could not be displayed')
@@ -38,9 +41,31 @@ def _compile(typst: Any, card: Scorecard, *, archival: bool = False, missing: li
         root=str(_TEMPLATE.parent),
         format="pdf",
         pdf_standards=["a-2b"] if archival else [],
-        sys_inputs={"card": json.dumps(card, ensure_ascii=False), "missing": ", ".join(missing or [])},
+        sys_inputs={
+            "card": json.dumps(card, ensure_ascii=False),
+            "charts": json.dumps(_charts(card), ensure_ascii=False),
+            "missing": ", ".join(missing or []),
+        },
     )
     return pdf
+
+
+def _charts(card: Scorecard) -> dict[str, Any] | None:
+    """Return the charts as drawings without words, and the words that the template sets around them."""
+    found = charts_of(card, height=PDF_HEIGHT)
+    if found is None:
+        return None
+    drawn = [
+        {
+            "title": chart.kind.title,
+            "unit": chart.kind.unit,
+            "labels": chart.labels,
+            "summary": chart.summary,
+            "svg": render_to_string("scorecards/chart.svg", {"chart": chart, "charts": found, "height": PDF_HEIGHT}),
+        }
+        for chart in found.charts
+    ]
+    return {"charts": drawn, "pods": found.pods, "others": found.others, "end_ms": found.end_ms}
 
 
 def _scripts(diagnostic: str) -> list[str]:

@@ -26,7 +26,9 @@ from sessions.models import (
     SessionEvent,
     SessionScenario,
 )
+from sessions.panels.subject import outages_of
 from sessions.scorecards import ratings
+from sessions.scorecards.metrics import metrics_of
 from sessions.scorecards.times import moment, timestamp
 
 SCHEMA_VERSION = "1.2"
@@ -61,6 +63,7 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "computed": scores.computed(
             rating for item in assessments if item["status"] == "submitted" for rating in item["ratings"]
         ),
+        "metrics": metrics_of(session, [row for row, _ in packs], chain),
         "release": {"released_at": timestamp(session.released_at), "residue": session.residue},
         "timeline": _timeline(session, chain),
     }
@@ -108,7 +111,7 @@ def _session(session: InterviewSession) -> dict[str, Any]:
         "extended_s": _seconds(entries, ClockEntry.Kind.EXTEND),
         "credited_s": _seconds(entries, ClockEntry.Kind.CREDIT),
         "clock": [_clock_entry(session, entry) for entry in entries],
-        "outages": [_outage(session, outage) for outage in session.outages.order_by("began_at")],
+        "outages": [_outage(session, outage) for outage in outages_of(session)],
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.staticfiles import finders
+from playwright.sync_api import expect
 
 from sessions import services
 from sessions.models import MetricSample
@@ -128,12 +129,17 @@ def test_the_live_page_with_all_that_it_loads_is_light(get, client, sampled):
 
 
 @pytest.fixture
-def page(chromium, client, ada, sampled):  # noqa: F811
+def her_browser(chromium, client, ada):  # noqa: F811
     client.force_login(ada)
     with site(chromium, client) as found:
-        page = found.open(f"/sessions/{sampled.uuid}/")
-        page.wait_for_selector(".chart")
-        yield page
+        yield found
+
+
+@pytest.fixture
+def page(her_browser, sampled):
+    page = her_browser.open(f"/sessions/{sampled.uuid}/")
+    page.wait_for_selector(".chart")
+    return page
 
 
 @pytest.mark.browser
@@ -154,6 +160,15 @@ def test_charts_fit_into_every_width(page, width):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     inside = "panel => [...panel.querySelectorAll('.chart')].every((one) => one.scrollWidth <= one.clientWidth + 1)"
     assert page.locator("#panel-metrics").evaluate(inside)
+
+
+@pytest.mark.browser
+def test_quiet_time_hides_the_charts_as_soon_as_it_hides_the_cluster(page, sampled, ada, her_browser):
+    services.begin_quiet(session=sampled, actor=ada)
+    her_browser.refresh(page)
+    page.wait_for_selector("#panel-nodes[data-quiet]")
+    expect(page.locator(".middle")).not_to_contain_text("train-0", timeout=10_000)
+    expect(page.locator("#panel-metrics")).to_contain_text("Not shown in quiet time")
 
 
 @pytest.mark.browser

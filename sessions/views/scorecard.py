@@ -34,6 +34,7 @@ def page(request: HttpRequest, uuid: UUID) -> HttpResponse:
         "session": session,
         "card": card,
         "waiting": waiting,
+        "charts": scorecards.charts_of(card),
         "started": parse_datetime(card["session"]["started_at"] or ""),
         "asked": [row for row in card["questions"] if row["asked_at"]],
         "unasked": [row for row in card["questions"] if not row["asked_at"]],
