@@ -6,6 +6,7 @@ The observer fills the rows from its cache; ``frames`` takes their HTML from the
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -15,6 +16,7 @@ import redis
 from django.conf import settings
 
 from faults.metrics import GpuReading
+from sessions.kinds import Kind
 
 _REDIS_TIMEOUT_S = 1.0
 SWITCH_INTERVAL_S = 0.0005
@@ -109,6 +111,8 @@ class LiveState:
     stale_since: datetime | None = None
     metrics_at: datetime | None = None
     metrics_error: str = ""
+    objects: Callable[[Kind], list[dict[str, Any]]] = field(default=lambda kind: [])
+    """The session's objects of a kind, and those of no namespace, for panels that read a kind of their own."""
 
 
 def switch_threads_promptly() -> None:

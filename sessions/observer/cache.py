@@ -8,15 +8,14 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from faults.errors import ClusterError, Unreachable
+from sessions.kinds import EVENT, Kind
 from sessions.observer.changes import ChangeLog
 
 T = TypeVar("T")
 Obj = dict[str, Any]
-Kind = tuple[str, str]  # apiVersion and kind
 OnChange = Callable[[Kind, str], None]
 """Told of the kind that changed, and of the namespace; empty for an object of none, or for all of them."""
 MOST_EVENTS = 300
-EVENT: Kind = ("v1", "Event")
 
 
 class Cache:

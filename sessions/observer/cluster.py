@@ -13,19 +13,13 @@ from functools import cache
 from faults.errors import ClusterError, Unauthorized
 from faults.kube.client import Kube
 from faults.kube.watch import ListWatch, Pauses, Streams
-from sessions.observer.cache import Cache, Kind, OnChange
+from sessions import panels
+from sessions.kinds import Kind
+from sessions.observer.cache import Cache, OnChange
 
 log = logging.getLogger(__name__)
 
-PANEL_KINDS: tuple[Kind, ...] = (
-    ("v1", "Pod"),
-    ("v1", "Event"),
-    ("v1", "Node"),
-    ("batch/v1", "Job"),
-    ("apps/v1", "Deployment"),
-)
-
-
+PANEL_KINDS = panels.watched_kinds()
 TIMEOUT_S = (1.0, 2.5)  # shorter than elsewhere: a server that hangs must show as stale within seconds
 MAX_REPEAT_S = 1.0  # a refused request is repeated, one that timed out is a sign of silence
 

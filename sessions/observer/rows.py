@@ -9,14 +9,11 @@ from typing import Any
 
 from faults.metrics import GpuReading, Readings
 from faults.plain_text import plain_line
+from sessions.kinds import DEPLOYMENT, EVENT, JOB, NODE, POD, Kind
 from sessions.live import EventRow, LiveState, NodeRow, PodRow, WorkloadRow
-from sessions.observer.cache import EVENT, Cache, Kind, Obj
+from sessions.observer.cache import Cache, Obj
 
 GPU = "nvidia.com/gpu"
-POD: Kind = ("v1", "Pod")
-NODE: Kind = ("v1", "Node")
-JOB: Kind = ("batch/v1", "Job")
-DEPLOYMENT: Kind = ("apps/v1", "Deployment")
 LONGEST_NAME, LONGEST_WORD, LONGEST_MESSAGE = 253, 80, 1024  # a cell of a table; the API bounds names and events so
 MAX_GPUS = 16  # of a node; no machine has more
 _UNIT = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -43,7 +40,10 @@ def live_state(
     def ours(kind: Kind) -> list[Obj]:
         return [obj for obj in cache.objects(kind) if _namespace(obj) in namespaces]
 
-    found = LiveState(synced_at=cache.heard_at, stale_since=cache.stale_since)
+    def shown(kind: Kind) -> list[Obj]:
+        return [obj for obj in cache.objects(kind) if _namespace(obj) in ("", *namespaces)]
+
+    found = LiveState(synced_at=cache.heard_at, stale_since=cache.stale_since, objects=shown)
     if "pods" in names:
         rows = (pod_row(pod, is_target(pod), found.synced_at) for pod in ours(POD))
         found.pods = sorted(rows, key=broken_first)

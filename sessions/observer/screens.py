@@ -22,13 +22,12 @@ from sessions.live import LiveState
 from sessions.models import InterviewSession
 from sessions.observer.publishing import Publisher
 from sessions.panels.drawing import Drawing, change
-from sessions.panels.subject import OBSERVED
 from sessions.presence import NOBODY
 
 log = logging.getLogger(__name__)
 ROLES = (panels.INTERVIEWER, panels.CANDIDATE)
 EVERY_PANEL = frozenset(name for role in ROLES for name in panels.names_for(role))
-CLUSTER_PANELS = frozenset(OBSERVED)
+CLUSTER_PANELS = panels.observed()
 MIN_PAUSE_S = 0.1  # at most ten frames a second of any screen
 MIN_PREPARING_FACTOR, MAX_PREPARING_FACTOR = 5, 15
 """On the pause of a session that is prepared: all its panels change ten times a second, and nobody acts on them yet.

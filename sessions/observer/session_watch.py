@@ -18,11 +18,12 @@ from faults.errors import ClusterError, FaultError
 from faults.metrics import Readings
 from faults.models import FaultRun
 from faults.packs import Pack, PackError
-from sessions import services
+from sessions import panels, services
+from sessions.kinds import METRICS, Kind
 from sessions.live import LiveState
 from sessions.models import CheckState, InterviewSession, SessionScenario
 from sessions.observer import checking
-from sessions.observer.cache import Kind, Obj
+from sessions.observer.cache import Obj
 from sessions.observer.cluster import ClusterWatch
 from sessions.observer.label_selectors import matches
 from sessions.observer.metrics_watch import MetricsWatch
@@ -41,16 +42,6 @@ MIN_QUIET_S = 0.5  # before a session is looked at that nothing has changed for
 _AT_WORK = (State.LIVE, State.PAUSED)
 _WITHDRAWN = (FaultRun.Status.REVERTING, FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 _BROKEN = (FaultRun.Status.INJECTING, FaultRun.Status.ACTIVE)
-_PANELS_OF: dict[Kind, tuple[str, ...]] = {
-    ("v1", "Pod"): ("pods", "nodes"),
-    ("v1", "Event"): ("events",),
-    ("v1", "Node"): ("nodes",),
-    ("batch/v1", "Job"): ("workloads",),
-    ("apps/v1", "Deployment"): ("workloads",),
-}
-METRICS_PANELS = ("nodes",)
-EVERYBODYS_PANELS = frozenset({"nodes"})  # pods of any namespace hold GPUs
-"""Panels that show more than the session's own namespaces."""
 
 Mark = Callable[[int, Iterable[str]], None]
 
@@ -131,7 +122,7 @@ class SessionWatch:
 
     def take_metrics(self, readings: Readings | None) -> None:
         """Keep what the session's pods do, and draw it; None where Prometheus has just fallen silent."""
-        self._mark(self.session_id, METRICS_PANELS)
+        self._mark(self.session_id, panels.readers_of(METRICS))
         if readings is not None and self._state == State.LIVE:
             services.keep_sample(session_id=self.session_id, readings=readings, namespaces=self.namespaces)
 
@@ -175,8 +166,7 @@ class SessionWatch:
     def _changed(self, kind: Kind, namespace: str) -> None:
         """Take a change of the cluster; on one that is shared, most are in other sessions' namespaces."""
         is_ours = not namespace or namespace in self.namespaces
-        names = _PANELS_OF.get(kind, ())
-        self._mark(self.session_id, names if is_ours else EVERYBODYS_PANELS.intersection(names))
+        self._mark(self.session_id, panels.readers_of(kind, all_namespaces=not is_ours))
         if is_ours and self._state in _AT_WORK and kind in self._read_kinds:  # else nothing is evaluated
             self._has_changed.set()
             self._wake()

@@ -6,8 +6,6 @@ builders and templates, so that nothing of the interviewer's can slip in.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from django.contrib.auth.models import User
@@ -15,56 +13,107 @@ from django.template.loader import render_to_string
 
 from faults.plain_text import plain
 from sessions import clock
+from sessions.kinds import DEPLOYMENT, EVENT, JOB, METRICS, NODE, POD, Kind
 from sessions.models import InterviewSession
 from sessions.panels import cluster, metrics, notices, people, progress, questions, scoring, timeline
 from sessions.panels.drawing import PARTS_KEY, Drawing, Parts
-from sessions.panels.subject import CANDIDATE, INTERVIEWER, MIRROR, Context, Subject
+from sessions.panels.panel import Panel
+from sessions.panels.subject import CANDIDATE, INTERVIEWER, Context, Subject
 
 if TYPE_CHECKING:
     from sessions.live import LiveState
 
-__all__ = ["CANDIDATE", "INTERVIEWER", "PANELS", "Panel", "draw", "names_for", "render", "render_for"]
+__all__ = [
+    "CANDIDATE",
+    "CENTRE",
+    "INTERVIEWER",
+    "PANELS",
+    "Panel",
+    "draw",
+    "kept",
+    "names_for",
+    "observed",
+    "placed",
+    "readers_of",
+    "render",
+    "render_for",
+    "watched_kinds",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
-    """A panel's name, who may see it, whether it is pushed, and where its contents come from."""
+INTERVIEWERS: Final = frozenset({INTERVIEWER})
+CANDIDATES: Final = frozenset({CANDIDATE})
+CENTRE: Final = "centre"  # of the live page, in the order of the declarations
+PANELS: Final[dict[str, Panel]] = {
+    panel.name: panel
+    for panel in (
+        Panel("header", "", INTERVIEWERS, progress.header),
+        Panel("notices", "", INTERVIEWERS, notices.notices, kept=True),
+        Panel("run", "", INTERVIEWERS, progress.run_of_show, kept=True),
+        Panel("phases", "", INTERVIEWERS, progress.phases),
+        Panel("link", "", INTERVIEWERS, people.link),
+        Panel(
+            *("nodes", "Nodes and GPUs", INTERVIEWERS, cluster.nodes),
+            reads=(POD, NODE, METRICS),
+            all_namespaces=True,  # pods of any namespace hold GPUs
+            mirrors=True,
+            place=CENTRE,
+        ),
+        Panel("checks", "Checks and guards", INTERVIEWERS, progress.checks, mirrors=True, kept=True, place=CENTRE),
+        Panel("pods", "Pods", INTERVIEWERS, cluster.pods, reads=(POD,), mirrors=True, place=CENTRE),
+        Panel(
+            *("workloads", "Workloads", INTERVIEWERS, cluster.workloads),
+            reads=(JOB, DEPLOYMENT),
+            mirrors=True,
+            place=CENTRE,
+        ),
+        Panel(
+            *("metrics", "Over the interview", INTERVIEWERS, metrics.metrics),
+            mirrors=True,
+            pushed=False,
+            place=CENTRE,
+            fetched="session-metrics",
+        ),
+        Panel("events", "Cluster events", INTERVIEWERS, cluster.events, reads=(EVENT,), mirrors=True, place=CENTRE),
+        Panel("hints", "", INTERVIEWERS, progress.hints),
+        Panel("outcome", "", INTERVIEWERS, people.outcome),
+        Panel("timeline", "", INTERVIEWERS, timeline.timeline, kept=True),
+        Panel("questions", "", INTERVIEWERS, questions.questions, pushed=False),
+        Panel("rubric", "", INTERVIEWERS, scoring.rubric, pushed=False),
+        Panel("notes", "", INTERVIEWERS, scoring.notes, pushed=False),
+        Panel("statement", "", CANDIDATES, progress.statement),
+        Panel("clock", "", CANDIDATES, progress.candidate_clock),
+        Panel("connection", "", CANDIDATES, progress.connection),
+        Panel("watchers", "", CANDIDATES, people.watchers),
+    )
+}
+"""All panels. To add one: an entry here, its template, and the function that returns its content."""
 
-    name: str
-    roles: frozenset[str]
-    pushed: bool
-    build: Callable[[Subject], Context]
+
+def observed() -> frozenset[str]:
+    """Return the panels of what only the cluster knows; the rest stands in the database."""
+    return frozenset(panel.name for panel in PANELS.values() if panel.reads)
 
 
-def _panel(name: str, role: str, build: Callable[[Subject], Context], *, pushed: bool = True) -> tuple[str, Panel]:
-    return name, Panel(name, frozenset({role}), pushed, build)
+def kept() -> frozenset[str]:
+    """Return the panels without forms that stand in the database."""
+    return frozenset(panel.name for panel in PANELS.values() if panel.kept)
 
 
-PANELS: Final[dict[str, Panel]] = dict(
-    [
-        _panel("header", INTERVIEWER, progress.header),
-        _panel("notices", INTERVIEWER, notices.notices),
-        _panel("run", INTERVIEWER, progress.run_of_show),
-        _panel("phases", INTERVIEWER, progress.phases),
-        _panel("link", INTERVIEWER, people.link),
-        _panel("workloads", INTERVIEWER, cluster.workloads),
-        _panel("pods", INTERVIEWER, cluster.pods),
-        _panel("nodes", INTERVIEWER, cluster.nodes),
-        _panel("events", INTERVIEWER, cluster.events),
-        _panel("checks", INTERVIEWER, progress.checks),
-        _panel("hints", INTERVIEWER, progress.hints),
-        _panel("outcome", INTERVIEWER, people.outcome),
-        _panel("timeline", INTERVIEWER, timeline.timeline),
-        _panel("metrics", INTERVIEWER, metrics.metrics, pushed=False),
-        _panel("questions", INTERVIEWER, questions.questions, pushed=False),
-        _panel("rubric", INTERVIEWER, scoring.rubric, pushed=False),
-        _panel("notes", INTERVIEWER, scoring.notes, pushed=False),
-        _panel("statement", CANDIDATE, progress.statement),
-        _panel("clock", CANDIDATE, progress.candidate_clock),
-        _panel("connection", CANDIDATE, progress.connection),
-        _panel("watchers", CANDIDATE, people.watchers),
-    ]
-)
+def placed(place: str) -> list[Panel]:
+    """Return the panels of a place of the live page, in order."""
+    return [panel for panel in PANELS.values() if panel.place == place]
+
+
+def readers_of(kind: Kind, *, all_namespaces: bool = False) -> frozenset[str]:
+    """Return the panels that show a kind; ``all_namespaces`` leaves those that look beyond a session's own."""
+    found = (panel for panel in PANELS.values() if kind in panel.reads)
+    return frozenset(panel.name for panel in found if panel.all_namespaces or not all_namespaces)
+
+
+def watched_kinds() -> tuple[Kind, ...]:
+    """Return the kinds that some panel reads of a cluster's API."""
+    return tuple(sorted({kind for panel in PANELS.values() for kind in panel.reads} - {METRICS}))
 
 
 def names_for(role: str) -> list[str]:
@@ -114,7 +163,8 @@ def render_for(
 
 
 def _draw(panel: Panel, subject: Subject, extra: Context) -> str:
-    context = {"session": subject.session, "role": subject.role, "user": subject.user, "now": subject.now, **extra}
-    if panel.name in MIRROR and subject.session.is_quiet(subject.now):
-        return render_to_string("panels/_quiet.html", {**context, "name": panel.name, "title": MIRROR[panel.name]})
-    return plain(render_to_string(f"panels/{panel.name}.html", {**context, **panel.build(subject), **extra}))
+    who = {"session": subject.session, "role": subject.role, "user": subject.user}
+    context = {"heading": panel.title, **who, "now": subject.now, **extra}
+    if panel.mirrors and subject.session.is_quiet(subject.now):
+        return render_to_string("panels/_quiet.html", {**context, "name": panel.name})
+    return plain(render_to_string(panel.template, {**context, **panel.content(subject), **extra}))

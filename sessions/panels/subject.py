@@ -10,6 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import FilteredRelation, Prefetch, Q, QuerySet, prefetch_related_objects
 
 from sessions import clock, events
+from sessions.kinds import Kind
 from sessions.models import (
     Assessment,
     HintRelease,
@@ -28,22 +29,6 @@ Context = dict[str, Any]
 
 INTERVIEWER: Final = "interviewer"
 CANDIDATE: Final = "candidate"
-OBSERVED: Final = (
-    "workloads",
-    "pods",
-    "nodes",
-    "events",
-)  # what only the cluster knows; the rest stands in the database
-
-# What mirrors the candidate's work, with its heading: not drawn at all in quiet time.
-MIRROR: Final = {
-    "checks": "Checks and guards",
-    "workloads": "Workloads",
-    "pods": "Pods",
-    "nodes": "Nodes and GPUs",
-    "events": "Cluster events",
-    "metrics": "Over the interview",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +44,10 @@ class Subject:
     user: User | None
     now: datetime
     minutes: int = 0
+
+    def objects(self, kind: Kind) -> list[dict[str, Any]]:
+        """Return the objects of a kind that the panel reads: the session's own, and those of no namespace."""
+        return self.live.objects(kind) if self.live else []
 
 
 def scenarios_of(session: InterviewSession) -> list[SessionScenario]:

@@ -11,8 +11,8 @@ from faults.kube.config import Access
 from faults.metrics import SCRAPE_INTERVAL, through_url
 from faults.tests.prometheus_server import gpu, prometheus  # noqa: F401 - a fixture
 from sessions import frames, panels
+from sessions.kinds import METRICS
 from sessions.live import client as live_client
-from sessions.observer import session_watch
 from sessions.observer.cluster_sessions import ClusterSessions
 from sessions.observer.publishing import Publisher
 from sessions.observer.rows import node_rows
@@ -54,7 +54,7 @@ def drawn(cluster, session):
 
 def test_a_look_at_the_metrics_draws_the_gpus_of_each_node(cluster, live):
     cluster.metrics.take_turn()
-    assert cluster.marked[-1] == (live.pk, frozenset(session_watch.METRICS_PANELS))
+    assert cluster.marked[-1] == (live.pk, panels.readers_of(METRICS))
     html = drawn(cluster, live)
     assert 'title="GPU 0: 97 % busy, 59.6 of 79.1 GiB, 88 °C, Xid 79, ml/train-0"' in html
     assert 'class="u5 m7 hot xid held"' in html
@@ -99,7 +99,7 @@ def test_while_prometheus_is_silent_the_last_values_are_shown_with_their_age(clu
     time.advance(SCRAPE_INTERVAL.total_seconds())
     cluster.marked.clear()
     cluster.metrics.take_turn()
-    assert cluster.marked == [(live.pk, frozenset(session_watch.METRICS_PANELS))]
+    assert cluster.marked == [(live.pk, panels.readers_of(METRICS))]
     html = drawn(cluster, live)
     assert "97 % busy" in html
     assert "Prometheus is silent; metrics of" in html

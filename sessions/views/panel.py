@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 from sessions import clock, frames, panels, presence, selectors, snapshots
 from sessions.models import InterviewSession
 from sessions.panels.metrics import parse_minutes
-from sessions.panels.subject import CANDIDATE, INTERVIEWER, OBSERVED
+from sessions.panels.subject import CANDIDATE, INTERVIEWER
 from sessions.typing import HttpRequest
 
 ALL = "all"
@@ -72,7 +72,7 @@ def _fragments(session: InterviewSession, name: str, role: str) -> str:
     wanted = names if name == ALL else [name]
     if not set(wanted) <= set(names):
         raise Http404("There is no such panel.")
-    found = frames.panels_of(str(session.uuid), role, [one for one in wanted if one in OBSERVED])
+    found = frames.panels_of(str(session.uuid), role, [one for one in wanted if one in panels.observed()])
     kept = found.panels if found and not session.is_quiet(clock.now()) else {}
     return "".join(_fragment(session, one, role, kept.get(one)) for one in wanted)
 

@@ -14,14 +14,13 @@ from django.views.decorators.csrf import ensure_csrf_cookie
 from django.views.decorators.http import require_safe
 
 from faults.models import FaultRun
-from sessions import clock, frames, presence, selectors
+from sessions import clock, frames, panels, presence, selectors
 from sessions.forms import AssessmentForm, CreditForm
 from sessions.models import InterviewSession
 from sessions.panels import progress, words
 from sessions.panels.metrics import parse_minutes
 from sessions.panels.subject import (
     INTERVIEWER,
-    OBSERVED,
     Subject,
     own_assessment,
     scenarios_of,
@@ -30,7 +29,6 @@ from sessions.panels.subject import (
 )
 from sessions.typing import HttpRequest
 
-WITHOUT_FORMS = ("checks", "notices", "run", "timeline")
 TEMPLATES = {
     "draft": "sessions/prepare.html",
     "prepare": "sessions/prepare.html",
@@ -84,6 +82,7 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     kept = {} if session.is_quiet(clock.now()) else _kept_panels(str(session.uuid))
     return {
         "whole": "whole" in request.GET,
+        "centre": panels.placed(panels.CENTRE),
         "minutes": parse_minutes(request.GET.get("minutes", "")),
         "later": "whole" not in request.GET,
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
@@ -97,8 +96,8 @@ def _kept_panels(uuid: str) -> Mapping[str, str]:
 
     A form needs the CSRF token of its page, for people without JavaScript.
     """
-    names = OBSERVED if frames.newest_seq(uuid, INTERVIEWER) is None else (*OBSERVED, *WITHOUT_FORMS)
-    shown = frames.panels_of(uuid, INTERVIEWER, names)
+    names = panels.observed() if frames.newest_seq(uuid, INTERVIEWER) is None else panels.observed() | panels.kept()
+    shown = frames.panels_of(uuid, INTERVIEWER, sorted(names))
     return shown.panels if shown else {}
 
 
