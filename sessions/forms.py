@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from django import forms
 from django.contrib.auth.models import User
 from django.db.models import QuerySet
+from django.utils.text import slugify
 
 from faults import services as fault_services
-from faults.models import Cluster, ScenarioVersion
+from faults.models import Cluster
+from faults.plain_text import plain, plain_line
 from sessions.errors import SessionError
-from sessions.models import Assessment, PlanVersion, QuestionVersion
-from sessions.services.creation import LONGEST, NOTHING_PICKED, SHORTEST
+from sessions.models import Assessment, Plan, PlanVersion, QuestionVersion
+from sessions.services.creation import LONGEST, SHORTEST
 from sessions.services.lifecycle import MOST_EXTENSION
 from sessions.services.scoring import LONGEST_TEXT
 
@@ -36,7 +39,7 @@ class ClusterField(forms.ModelChoiceField):  # type: ignore[type-arg]
 
 
 class SessionForm(forms.Form):
-    """A new session: from a plan, or from picks. Choices are handed in, so that the page reads them once."""
+    """A new session, besides its outline. Plans are handed in, so that the page reads them once."""
 
     plan = forms.UUIDField(required=False, widget=forms.HiddenInput)
     candidate_name = forms.CharField(
@@ -63,29 +66,19 @@ class SessionForm(forms.Form):
     )
     interviewers = PeopleField(queryset=User.objects.none(), required=False)
     close_while_paused = forms.BooleanField(required=False)
-    scenarios = forms.MultipleChoiceField(required=False)
-    questions = forms.MultipleChoiceField(required=False)
-    categories = forms.MultipleChoiceField(required=False)
 
     def __init__(
         self,
         data: Any = None,
         *,
         plans: list[PlanVersion],
-        scenarios: list[ScenarioVersion],
-        questions: list[QuestionVersion],
         people: QuerySet[User],
         **kwargs: Any,
     ) -> None:
         super().__init__(data, **kwargs)
         self.plans = {plan.uuid: plan for plan in plans}
-        self.scenario_rows = {str(row.uuid): row for row in scenarios}
-        self.question_rows = {str(row.uuid): row for row in questions}
         choosable: dict[str, Any] = dict(self.fields)
         choosable["interviewers"].queryset = people
-        choosable["scenarios"].choices = [(key, row.title) for key, row in self.scenario_rows.items()]
-        choosable["questions"].choices = [(key, row.title) for key, row in self.question_rows.items()]
-        choosable["categories"].choices = sorted({(category_key(row), row.question.category) for row in questions})
         choosable["candidate_name"].widget.attrs |= {"autocomplete": "off", "autofocus": True}
 
     def clean_plan(self) -> PlanVersion | None:
@@ -97,30 +90,32 @@ class SessionForm(forms.Form):
             raise forms.ValidationError("This plan is not offered any more. Go back and choose another.")
         return self.plans[wanted]
 
-    def clean(self) -> dict[str, Any] | None:
-        """Tell that nothing was picked together with everything else that is missing."""
-        data = super().clean() or {}
-        chosen = ("plan", "scenarios", "questions", "categories")
-        if not any(data.get(name) or name in self.errors for name in chosen):
-            self.add_error("scenarios", NOTHING_PICKED)
-        return data
-
-    def picked(self) -> tuple[list[ScenarioVersion], list[QuestionVersion]]:
-        """Return the scenarios and the questions, those of whole categories included, in the order of the page."""
-        data = self.cleaned_data
-        scenarios = [row for key, row in self.scenario_rows.items() if key in data["scenarios"]]
-        questions = [
-            row
-            for key, row in self.question_rows.items()
-            if key in data["questions"] or category_key(row) in data["categories"]
-        ]
-        return scenarios, questions
-
     def refuse(self, error: SessionError) -> None:
         """Show a service's refusal at its field, or above the form where it names none of ours."""
         field = {"plan_version": "plan"}.get(error.field, error.field)
-        hidden = field == "scenarios" and self.cleaned_data.get("plan") is not None
-        self.add_error(field if field in self.fields and not hidden else None, error.message)
+        self.add_error(field if field in self.fields else None, error.message)
+
+
+class PlanBuilderForm(forms.Form):
+    """What a plan is besides its parts."""
+
+    title = forms.CharField(max_length=200, error_messages={"required": "Give the plan a title."})
+    summary = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+    close_while_paused = forms.BooleanField(required=False, label="Close the candidate's access while paused")
+
+    def clean_title(self) -> str:
+        """Return the title on one line, with every character in sight."""
+        return plain_line(self.cleaned_data["title"])
+
+    def clean_summary(self) -> str:
+        """Return the summary with plain line ends and every character in sight."""
+        return plain(self.cleaned_data["summary"].replace("\r\n", "\n").strip())
+
+    def free_slug(self) -> str:
+        """Return a slug for a new plan, made from its title, that no other plan has."""
+        base = slugify(self.cleaned_data["title"])[:70] or "plan"
+        taken = set(Plan.objects.filter(slug__startswith=base).values_list("slug", flat=True))
+        return next(slug for number in count(1) if (slug := base if number == 1 else f"{base}-{number}") not in taken)
 
 
 class LevelField(forms.TypedChoiceField):
@@ -151,8 +146,8 @@ class QuestionRecordForm(forms.Form):
     def __init__(self, data: Any, *, wording: QuestionVersion) -> None:
         super().__init__(data)
         self.counts = {"follow_up": len(wording.follow_ups), "hint": len(wording.hints)}
-        for name, count in self.counts.items():
-            for number in range(1, count + 1):
+        for name, most in self.counts.items():
+            for number in range(1, most + 1):
                 self.fields[f"{name}_{number}"] = forms.BooleanField(required=False)
 
     def positions(self, name: str) -> list[int]:
@@ -194,11 +189,6 @@ class AssessmentForm(forms.ModelForm):  # type: ignore[type-arg]
             "takeaways": "Key take-aways",
             "private_notes": "Private notes",
         }
-
-
-def category_key(version: QuestionVersion) -> str:
-    """Return what names a category of one bank."""
-    return f"{version.question.bank_id}:{version.question.category}"
 
 
 def first_error(form: forms.BaseForm) -> str:

@@ -5,6 +5,7 @@ from django.urls import URLPattern, URLResolver, include, path
 
 from sessions.views import (
     assessment,
+    builder,
     candidate,
     conduct,
     join,
@@ -20,6 +21,9 @@ from sessions.views import (
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", session_list.session_list, name="session-list"),
     path("sessions/new/", session_new.session_new, name="session-new"),
+    path("plans/new/", builder.plan_new, name="plan-new"),
+    path("plans/<uuid:uuid>/", builder.plan_edit, name="plan-edit"),
+    path("catalogue/<slug:ref>/", builder.preview, name="catalogue-preview"),
     path("sessions/<uuid:uuid>/", session_detail.session_detail, name="session-detail"),
     path("sessions/<uuid:uuid>/join-link/", session_action.session_join_link, name="session-join-link"),
     path("sessions/<uuid:uuid>/credit/", session_action.session_credit, name="session-credit"),

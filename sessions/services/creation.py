@@ -14,7 +14,7 @@ from faults import services as fault_services
 from faults.models import Cluster, ScenarioVersion
 from faults.plain_text import plain_line
 from faults.selectors import pack_of
-from sessions import clock, events, part_minutes
+from sessions import clock, events, part_minutes, selectors
 from sessions.errors import SessionError
 from sessions.models import (
     Assessment,
@@ -47,6 +47,7 @@ def create_session(
     plan_version: PlanVersion | None = None,
     scenario_versions: Sequence[ScenarioVersion] = (),
     question_versions: Sequence[QuestionVersion] = (),
+    outline: Sequence[dict[str, Any]] = (),
     minutes: int | None = None,
     scheduled_at: datetime | None = None,
     interviewers: Iterable[User] = (),
@@ -56,6 +57,7 @@ def create_session(
 ) -> InterviewSession:
     """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
 
+    ``outline`` has parts as ``PlanVersion.parts`` keeps them, which the newest versions are taken for.
     ``minutes`` defaults to the sum of the parts; ``cluster`` to a practice cluster of its own. The owner is always
     one of the interviewers. ``too_short`` says what happens to parts that do not fit into ``minutes``: they keep
     their minutes, they are scaled, or the session is refused. Raises SessionError naming ``candidate_name``,
@@ -67,7 +69,7 @@ def create_session(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
     )
     heading = clean_text(title, field="title", name="The title", limit=200)
-    parts = _planned(plan_version) + _picked(scenario_versions, question_versions)
+    parts = _planned(plan_version) + _outlined(outline) + _picked(scenario_versions, question_versions)
     _check_parts(parts)
     _check_cluster(cluster, parts, owner, scheduled_at)
     minutes = _checked_minutes(minutes, parts)
@@ -100,6 +102,13 @@ def _planned(plan_version: PlanVersion | None) -> list[Part]:
         return []
     scenarios = {version.scenario.slug: version for version in plan_version.scenarios.select_related("scenario")}
     return [_planned_part(outline, scenarios) for outline in plan_version.parts]
+
+
+def _outlined(outline: Sequence[dict[str, Any]]) -> list[Part]:
+    if not outline:
+        return []
+    scenarios = {version.scenario.slug: version for version in selectors.pickable_scenarios()}
+    return [_planned_part(part, scenarios) for part in outline]
 
 
 def _planned_part(outline: dict[str, Any], scenarios: dict[str, ScenarioVersion]) -> Part:

@@ -208,7 +208,12 @@ def test_a_dedicated_cluster_has_one_session_and_is_the_next_ones_when_it_is_giv
     made = {"owner": ada, "candidate_name": "Kim", "scenario_versions": [scenario_version], "cluster": lab}
     rival = services.prepare(session=services.create_session(**made), actor=ada)  # before anybody has it
     first = create(lab)
-    typed = {"candidate_name": "Lee", "scenarios": [scenario_version.uuid], "cluster": lab.uuid, "prepare": ""}
+    typed = {
+        "candidate_name": "Lee",
+        "row": ["part:a", f"s:{scenario_version.scenario.slug}"],
+        "cluster": lab.uuid,
+        "prepare": "",
+    }
     response = client.post("/sessions/new/", typed)
     assert response.status_code == 422
     assert "has the cluster lab-1 until" in response.context["form"].errors["cluster"][0]

@@ -86,7 +86,7 @@ def test_what_stops_another_sessions_practice_cluster_is_no_business_of_an_inter
 def test_the_form_says_who_stopped_it_and_creates_nothing(client, grace, scenario_version):
     Panic.objects.create(engaged_by="root")
     client.force_login(grace)
-    typed = {"candidate_name": "Sam", "scenarios": [scenario_version.uuid]}
+    typed = {"candidate_name": "Sam", "row": ["part:a", f"s:{scenario_version.scenario.slug}"]}
     refused = client.post(reverse("session-new"), {**typed, "prepare": ""})
     assert refused.status_code == 422
     assert re.search("root engaged the panic stop at .*: nothing is prepared until", refused.content.decode())

@@ -57,15 +57,37 @@ def test_a_draft_is_not_prepared(client, ada, plan, jobs):
     assert jobs() == []
 
 
-def test_scenarios_and_a_whole_category_can_be_picked(client, ada, grace, scenario_version, question_version):
+def test_an_outline_of_several_parts_can_be_composed(client, ada, grace, scenario_version, question_version):
     client.force_login(ada)
-    category = f"{question_version.question.bank_id}:{question_version.question.category}"
-    picks = {"scenarios": [scenario_version.uuid], "categories": [category], "interviewers": [grace.pk]}
+    rows = ["part:a", "s:architecture-mismatch", "part:b", f"q:{question_version.question.uuid}", "part:c"]
+    parts = {"row": rows, "title-a": "Repair", "minutes-a": "30", "title-c": "Tour", "minutes-c": "10"}
+    spoken = {"tasks-c": "Show the nodes.", "criteria-c": "Labels\r\nDrivers\r\n"}
+    picks = {**parts, **spoken, "interviewers": [grace.pk]}
     client.post(URL, {"candidate_name": "Sam Doe", "draft": "", **picks})
     session = InterviewSession.objects.get()
-    assert session.scenarios.count() == 1
-    assert session.questions.count() == 1
+    assert [(part["title"], part["minutes"]) for part in session.parts] == [
+        ("Repair", 30),
+        ("Part 2", 5),
+        ("Tour", 10),
+    ]
+    assert session.parts[2]["criteria"] == ["Labels", "Drivers"]
+    assert session.minutes == 45
+    assert (session.scenarios.get().part, session.questions.get().part) == (0, 1)
     assert set(session.interviewers.all()) == {ada, grace}
+
+
+def test_a_button_of_the_builder_changes_the_outline_and_creates_nothing(client, ada, scenario_version):
+    client.force_login(ada)
+    typed = {"candidate_name": "Sam Doe", "title": "Mine", "row": ["part:a"], "title-a": "Repair"}
+    response = client.post(f"{URL}?compose", {**typed, "do": "add:s:architecture-mismatch"})
+    page = response.content.decode()
+    assert response.status_code == 200
+    assert 'name="row" value="s:architecture-mismatch"' in page
+    assert 'value="Sam Doe"' in page
+    assert 'value="Repair"' in page
+    assert "was added to part 1. 20 minutes in all." in page
+    assert 'class="error"' not in page
+    assert not InterviewSession.objects.exists()
 
 
 def test_an_empty_name_is_told_at_its_field_and_nothing_is_lost(client, ada, plan):
@@ -87,7 +109,7 @@ def test_odd_minutes_are_told_at_their_field(client, ada, plan, minutes):
     assert 'id="id_minutes_error"' in response.content.decode()
 
 
-def test_picking_nothing_is_told_at_the_scenarios(client, ada, scenario_version):
+def test_picking_nothing_is_told(client, ada, scenario_version):
     client.force_login(ada)
     response = client.post(URL, {"candidate_name": "Sam Doe"})
     assert response.status_code == 422
@@ -181,7 +203,7 @@ def test_it_offers_clusters_that_an_admin_added_and_refuses_what_is_gone(client,
     assert b"old-lab" not in page
     typed = {
         "candidate_name": "Sam",
-        "scenarios": [str(scenario_version.uuid)],
+        "row": ["part:a", f"s:{scenario_version.scenario.slug}"],
         "draft": "",
         "cluster": str(lab.uuid),
     }
@@ -203,8 +225,12 @@ def post(client, ada, scenario_version):
     client.force_login(ada)
 
     def send(cluster, **fields):
-        scenarios = [str(scenario_version.uuid)]
-        typed = {"candidate_name": "Sam", "scenarios": scenarios, "cluster": str(cluster.uuid), "prepare": ""}
+        typed = {
+            "candidate_name": "Sam",
+            "row": ["part:a", f"s:{scenario_version.scenario.slug}"],
+            "cluster": str(cluster.uuid),
+            "prepare": "",
+        }
         return client.post(URL, typed | fields)
 
     return send

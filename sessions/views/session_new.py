@@ -1,8 +1,7 @@
-"""Making a session: from a plan in one step, or by picking scenarios and questions."""
+"""Making a session: from a plan in one step, or by composing an outline of scenarios, questions and tasks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.auth.decorators import login_required
@@ -13,21 +12,16 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
-from faults.models import ScenarioVersion
-from sessions import selectors, services
+from sessions import catalogue, outline_form, selectors, services
 from sessions.errors import SessionError
-from sessions.forms import SessionForm, category_key
-from sessions.models import InterviewSession, PlanVersion, QuestionBank, QuestionVersion
+from sessions.forms import SessionForm
+from sessions.importers import plans as plan_files
+from sessions.importers.plans import Part, PlanProblem
+from sessions.models import InterviewSession, PlanVersion
+from sessions.outline_form import OutlineForm
+from sessions.services.creation import NOTHING_PICKED
 from sessions.typing import HttpRequest
-
-
-@dataclass(frozen=True, slots=True)
-class Category:
-    """One category of a bank, as it is offered for picking."""
-
-    key: str
-    title: str
-    questions: list[QuestionVersion]
+from sessions.views.builder import builder_context
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -35,51 +29,79 @@ class Category:
 def session_new(request: HttpRequest) -> HttpResponse:
     """Show the plans, then the form; create the session and begin to prepare it."""
     plans = selectors.plans()
-    banks = [(bank, _categories(bank)) for bank in selectors.question_banks()]
     chosen = _chosen(plans, request.POST.get("plan") or request.GET.get("plan"))
-    form = SessionForm(
-        request.POST if request.method == "POST" else None,
-        plans=plans,
-        scenarios=selectors.pickable_scenarios(),
-        questions=[row for _, categories in banks for category in categories for row in category.questions],
-        people=User.objects.filter(is_active=True).exclude(pk=request.user.pk).order_by("username"),
-        initial=_initial(chosen),
-    )
-    if request.method == "POST" and (session := _create(request, form)):
-        return redirect("session-detail", session.uuid)
     composing = chosen is None and ("compose" in request.GET or request.method == "POST")
-    context = {"form": form, "plans": plans, "plan": chosen, "composing": composing, "banks": banks}
-    context["time_zone"] = f"Time zone: {timezone.get_current_timezone_name()}."
+    if composing:
+        return _compose(request, plans)
+    form = _form(request, plans, request.POST if request.method == "POST" else None, _initial(chosen))
+    if request.method == "POST" and (session := _create(request, form, [])):
+        return redirect("session-detail", session.uuid)
+    context = {"form": form, "plans": plans, "plan": chosen, "composing": False, **_words()}
     return render(request, "sessions/new.html", context, status=422 if form.errors else 200)
 
 
-def _create(request: HttpRequest, form: SessionForm) -> InterviewSession | None:
+def _compose(request: HttpRequest, plans: list[PlanVersion]) -> HttpResponse:
+    """Show the builder; a press of one of its buttons changes the outline, any other creates the session."""
+    offered = catalogue.offered()
+    act = request.POST.get("do")
+    if request.method == "POST" and not act:
+        form = _form(request, plans, request.POST)
+        outline = outline_form.read(request.POST, offered)
+        if session := _create(request, form, _parts(form, outline)):
+            return redirect("session-detail", session.uuid)
+    else:
+        form = _form(request, plans, None, _typed(request))
+        outline = outline_form.read(request.POST, offered) if act else outline_form.of_parts((), offered)
+        outline.act(act or "", offered)
+    context = {"form": form, "plans": plans, "plan": None, "composing": True, **_words()}
+    context |= {"address": f"{request.path}?compose", **builder_context(request, outline, offered)}
+    template = "sessions/_builder.html" if request.htmx else "sessions/new.html"
+    return render(request, template, context, status=422 if form.is_bound and form.errors else 200)
+
+
+def _form(
+    request: HttpRequest, plans: list[PlanVersion], data: Any, initial: dict[str, Any] | None = None
+) -> SessionForm:
+    people = User.objects.filter(is_active=True).exclude(pk=request.user.pk).order_by("username")
+    return SessionForm(data, plans=plans, people=people, initial=initial)
+
+
+def _parts(form: SessionForm, outline: OutlineForm) -> list[Part]:
+    """Return the composed parts; what is wrong with them is said above the form."""
+    if outline.is_blank:
+        form.add_error(None, NOTHING_PICKED)
+        return []
+    try:
+        return plan_files.resolve_parts(outline.as_parts())
+    except PlanProblem as exc:
+        form.add_error(None, str(exc))
+        return []
+
+
+def _typed(request: HttpRequest) -> dict[str, Any]:
+    """Return what stands in the form's fields while its outline is being changed."""
+    return {**request.POST.dict(), "interviewers": request.POST.getlist("interviewers")}
+
+
+def _create(request: HttpRequest, form: SessionForm, outline: list[Part]) -> InterviewSession | None:
     if not form.is_valid():
         return None
-    data = form.cleaned_data
-    scenarios, questions = form.picked()
     try:
-        return _create_or_nothing(request, data, scenarios, questions)
+        return _create_or_nothing(request, form.cleaned_data, outline)
     except SessionError as exc:
         form.refuse(exc)
         return None
 
 
 @transaction.atomic
-def _create_or_nothing(
-    request: HttpRequest,
-    data: dict[str, Any],
-    scenarios: list[ScenarioVersion],
-    questions: list[QuestionVersion],
-) -> InterviewSession:
+def _create_or_nothing(request: HttpRequest, data: dict[str, Any], outline: list[Part]) -> InterviewSession:
     """Create the session and begin to prepare it; what cannot be prepared is not created."""
     session = services.create_session(
         owner=request.user,
         candidate_name=data["candidate_name"],
         title=data["title"],
         plan_version=data["plan"],
-        scenario_versions=scenarios,
-        question_versions=questions,
+        outline=outline,
         minutes=data["minutes"],
         scheduled_at=data["scheduled_at"],
         interviewers=data["interviewers"],
@@ -104,10 +126,5 @@ def _minutes(plan: PlanVersion | None) -> int | None:
     return sum(int(part["minutes"]) for part in plan.parts) if plan else None
 
 
-def _categories(bank: QuestionBank) -> list[Category]:
-    found: dict[str, Category] = {}
-    for row in selectors.newest_question_versions(bank):
-        row.question.bank = bank
-        key = category_key(row)
-        found.setdefault(key, Category(key, row.question.category, [])).questions.append(row)
-    return list(found.values())
+def _words() -> dict[str, str]:
+    return {"time_zone": f"Time zone: {timezone.get_current_timezone_name()}."}
