@@ -59,8 +59,26 @@
     clear();
     dragged = null;
   });
+  // The list of what was found is drawn anew with each act: where one was in it, and how far down, stays.
+  let kept = null;
+  document.addEventListener("htmx:beforeRequest", () => {
+    const list = form.querySelector(".results");
+    const row = document.activeElement?.closest(".results > li");
+    kept = { top: list.scrollTop, row: row ? [...list.children].indexOf(row) : -1 };
+  });
+  function giveBack() {
+    const list = form.querySelector(".results");
+    if (!kept || !list) return;
+    list.scrollTop = kept.top;
+    if (kept.row < 0 || document.activeElement !== document.body) return;
+    const rows = [...list.children];
+    const next = [...rows.slice(kept.row), ...rows.slice(0, kept.row)].map((row) => row.querySelector(".button")).find(Boolean);
+    next?.focus({ preventScroll: true });
+    kept.row = -1;
+  }
+
   form.addEventListener("input", (event) => event.target.matches(".minutes") && tally());
-  document.addEventListener("htmx:afterSettle", () => (shown(), tally()));
+  document.addEventListener("htmx:afterSettle", () => (shown(), tally(), giveBack()));
   shown();
   tally();
 })();

@@ -199,6 +199,21 @@ def test_entries_and_parts_are_dragged_and_moved_by_keyboard(screen, catalogue):
     )
 
 
+def test_whoever_adds_by_keyboard_goes_on_with_the_next_one_where_the_list_was(screen, catalogue):
+    page = screen.open("/sessions/new/?compose")
+    add = page.get_by_role("button", name="Add Question 3?")
+    add.scroll_into_view_if_needed()
+    far = page.locator(".results").evaluate("list => list.scrollTop")
+    assert far > 0
+    add.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#outline")).to_contain_text("Question 3?")
+    expect(page.get_by_role("button", name="Add Question 4?")).to_be_focused()
+    assert page.locator(".results").evaluate("list => list.scrollTop") == pytest.approx(far, abs=40)
+    page.keyboard.press("Enter")
+    expect(page.locator("#outline")).to_contain_text("Question 4?")
+
+
 def test_a_question_is_read_in_place(screen, catalogue):
     QuestionVersion.objects.update(expected_answer="A **majority**.")
     page = screen.open("/sessions/new/?compose")

@@ -190,6 +190,21 @@ def test_the_catalogue_is_searched_by_words_tag_difficulty_and_duration(
     assert ("Nothing is like that" in results) is not bool(found)
 
 
+def test_a_large_bank_is_shown_in_part_and_searched_in_whole(signed_in, question_version):
+    bank = question_version.question.bank
+    rows = [Question(bank=bank, key=f"k{number}", category="Cat", kind="bare") for number in range(150)]
+    Question.objects.bulk_create(rows)
+    QuestionVersion.objects.bulk_create(
+        QuestionVersion(question=row, number=1, digest=row.key, title=f"Number {row.key}")
+        for row in Question.objects.filter(category="Cat")
+    )
+    page = signed_in.get(NEW).content.decode()
+    assert "151 of 151; the first 100 are shown" in page
+    assert page.count('id="found-') == 100
+    found = signed_in.post(NEW, {"row": ["part:p1"], "do": "refresh", "find": "k149"}).content.decode()
+    assert "Number k149" in found
+
+
 def test_it_needs_few_queries_however_much_there_is(signed_in, stored, several, django_assert_max_num_queries):
     for url in (NEW, f"/plans/{stored.uuid}/"):
         with django_assert_max_num_queries(11):

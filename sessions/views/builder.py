@@ -24,6 +24,8 @@ from sessions.models import Plan, PlanVersion, Question
 from sessions.outline_form import OutlineForm
 from sessions.typing import HttpRequest
 
+MAX_FOUND = 100  # entries on the page; who has more of them searches
+
 
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
@@ -62,10 +64,12 @@ def builder_context(
     """Return what the template of the builder shows, with the catalogue as the request filters it."""
     wanted = Filter.of(request.POST.dict())
     chosen = outline.chosen
+    found = [(item, chosen.get(item.ref)) for item in offered.values() if wanted.admits(item)]
     return {
         "outline": outline,
         "filter": wanted,
-        "found": [(item, chosen.get(item.ref)) for item in offered.values() if wanted.admits(item)],
+        "found": found[:MAX_FOUND],
+        "found_count": len(found),
         "offered": len(offered),
         "tags": catalogue.tags_of(offered.values()),
         "difficulties": Question.Difficulty.choices,
