@@ -52,6 +52,8 @@ class Kind:
     scale: float = 1.0
     steps: tuple[int, ...] = (1, 2, 5, 10)
     """The ends that the axis may have, times a power of ten; its middle is written, too."""
+    least: float = 0.0
+    """The lowest end of the axis: what is next to nothing looks like it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +110,8 @@ def _short(value: float) -> str:
 
 KINDS: Final = (
     Kind("gpu", "GPU utilisation", "%", _whole, top=100.0),
-    Kind("memory", "GPU memory", "GiB", _short, scale=1 / 1024),
-    Kind("cpu", "CPU", "cores", _short),
+    Kind("memory", "GPU memory", "GiB", _short, scale=1 / 1024, least=1.0),
+    Kind("cpu", "CPU", "cores", _short, least=0.1),
     Kind("restarts", "Restarts", "", _whole, steps=(2, 4, 10, 20)),
 )
 
@@ -175,7 +177,7 @@ def _chart(
 ) -> Chart:
     series = {pod: found for pod in pods if (found := _series(index, kind, samples, pod))}
     most = max((value for found in series.values() for _, value in found), default=0.0)
-    top = kind.top or _nice(most, kind.steps)
+    top = kind.top or _nice(max(most, kind.least), kind.steps)
     lines = [Line(pod, numbers[pod], _path(found, top, place)) for pod, found in series.items() if pod in numbers]
     return Chart(
         kind=kind,

@@ -75,10 +75,9 @@ class Sampler:
             source.close()
 
     def _ask(self, namespaces: Collection[str], at: datetime) -> Readings:
-        if self._source is None:
-            self._source = self._connect()
-        gpus = readings.parse_gpus(self._source.query(readings.GPU_QUERY))
-        pods = self._source.query(readings.pod_query(namespaces)) if namespaces else []
+        source = self._source = self._source or self._connect()
+        gpus = readings.parse_gpus(source.query(readings.GPU_QUERY))
+        pods = source.query(readings.pod_query(namespaces)) if namespaces else []
         return Readings(at, gpus, readings.parse_pods(pods, gpus))
 
     def _fail(self, exc: ClusterError, at: datetime) -> None:

@@ -55,9 +55,8 @@ class MetricsWatch:
 
     def begin(self) -> None:
         """Sample from now on, in a thread of its own: a Prometheus that hangs holds up no checks."""
-        if self.is_running:
-            return
-        self.pause()
+        if self._thread is not None and self._thread.is_alive():
+            return  # it runs, or ends with the query that it waits for: the next look begins another
         self._stop = threading.Event()
         arguments = (self._stop,)
         self._thread = threading.Thread(

@@ -91,6 +91,12 @@ def test_numbers_stand_in_a_table_and_in_a_sentence():
     assert chart(found, "restarts").summary == "2 at most, in train-0 at 01:00; 2 there at last."
 
 
+def test_what_is_next_to_nothing_looks_like_it():
+    found = built(samples(2, {TRAIN: lambda n: [None, None, 0.001, 0]}))
+    assert chart(found, "cpu").labels == ["0.1", "0.05", "0"]
+    assert chart(found, "cpu").lines[0].path == "M0 99h.1L250 99"
+
+
 def test_nothing_is_said_of_what_is_not_known():
     found = built(samples(3, {API: lambda n: [None, None, 0, 0]}))
     assert chart(found, "gpu").summary == "Nothing is known yet."
