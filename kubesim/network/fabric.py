@@ -13,7 +13,7 @@ from typing import Protocol
 from kubesim.network.firewall import Firewall
 from kubesim.outside import Outside
 from kubesim.shell.errors import NetworkError
-from kubesim.shell.handles import Messages
+from kubesim.shell.handles import CHUNK, Messages
 from kubesim.shell.share import Share
 from kubesim.shell.wayout import Packet
 from kubesim.streaming.pipe import Pipe
@@ -283,6 +283,25 @@ class Ends:
     async def closed(self) -> None:
         """Wait until this end is closed."""
         await self._outgoing.over()
+
+
+async def bridge(server: Server, connection: Duplex, source: str) -> None:
+    """Join a forwarded port, which can only be read and written, with a server that sees its clients close."""
+    client, _ = joined(server, source)
+
+    async def send() -> None:
+        while data := await connection.read(CHUNK):
+            await client.write(data)
+        client.close()
+
+    sending = asyncio.ensure_future(send())
+    try:
+        while data := await client.read(CHUNK):
+            await connection.write(data)
+    finally:
+        sending.cancel()
+        client.close()
+        client.drop()
 
 
 def joined(server: Server, source: str) -> tuple[Ends, Ends]:

@@ -8,7 +8,7 @@ import io
 from collections import deque
 from typing import Any
 
-from kubesim.network.fabric import LONGEST_BODY, LONGEST_HEAD, Ends, Request, Response, joined
+from kubesim.network.fabric import LONGEST_BODY, LONGEST_HEAD, Ends, Request, Response, bridge, joined
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import BrokenPipe, FileError, NetworkError
 from kubesim.shell.handles import CHUNK, Handle
@@ -133,7 +133,9 @@ class Listener:
 
     async def converse(self, connection: Any, source: str) -> None:
         """Let a connection wait, and keep it until the program has closed its end."""
-        if self._hears(source):
+        if not isinstance(connection, Ends):
+            await bridge(self, connection, source)
+        elif self._hears(source):
             self.waiting.append((connection, LOOPBACK if self._place[0].startswith("127.") else source or LOOPBACK))
             self._came.set()
             await connection.closed()

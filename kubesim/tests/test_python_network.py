@@ -67,6 +67,29 @@ async def says(w, source, address=""):
     return out.splitlines()
 
 
+class Forwarded:
+    """A forwarded port as its kubelet has it: to be read and written, and no more."""
+
+    def __init__(self, sent):
+        self.sent, self.answer = [sent], b""
+
+    async def read(self, size=-1):
+        return self.sent.pop() if self.sent else await asyncio.Event().wait()
+
+    async def write(self, data):
+        self.answer += data
+
+
+async def test_a_forwarded_port_leads_to_a_server_of_ten_lines(w):
+    await started(w, SERVER)
+    forward = w.kubelets.containers.forward(await w.pod("web"))
+    for _ in range(2):  # the server outlives its clients
+        connection = Forwarded(b"POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc")
+        await asyncio.wait_for(forward(8080, connection), 10)
+        assert connection.answer.startswith(b"HTTP/1.0 201 Created\r\n")
+        assert connection.answer.endswith(b"cba")
+
+
 async def test_urllib_asks_a_server_of_ten_lines_in_another_pod(w):
     address = await started(w, SERVER)
     source = """
