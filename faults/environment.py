@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from faults import guardrails
-from faults.engine import Change, Create, Patch, Record, Target
+from faults.engine import Change, Record, Target
 from faults.guardrails import Guardrails
+from faults.injectors import Create, PatchObject
 
 Obj = dict[str, Any]
 SERVICE_ACCOUNT = "platform-oncall"
@@ -66,7 +67,7 @@ def _namespace(name: str, rails: Guardrails | None) -> Obj:
 def _without_token(namespace: str) -> Change:
     """Keep the token of the account that pods run under out of them: it would outlive the candidate's rights."""
     account = Target("v1", "ServiceAccount", namespace, DEFAULT_ACCOUNT)
-    return Patch(account, {"automountServiceAccountToken": False}, injector="environment")
+    return PatchObject(account, {"automountServiceAccountToken": False}, injector="environment")
 
 
 def _service_account(namespace: str) -> Obj:

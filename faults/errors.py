@@ -8,7 +8,8 @@ FaultError
     ClusterBusy             another session has the cluster
     PanicEngaged            nothing is injected until a person lifts the panic
 ClusterError                the cluster (or its control API) did not do it
-    NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  Expired  Unreachable
+    NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  Unsupported  Expired
+    Unanswered  Unreachable
     JournalError            the copy of the journal in the cluster could not be kept
 """
 
@@ -86,6 +87,10 @@ class Invalid(ClusterError):
     """The cluster cannot accept the object (400, 422)."""
 
 
+class Unsupported(Invalid):
+    """The cluster does not take this type of patch for the kind (415)."""
+
+
 class Expired(ClusterError):
     """The resourceVersion is too old to continue from (410)."""
 
@@ -96,6 +101,10 @@ class Unreachable(ClusterError):
     def __init__(self, message: str, retryable: bool = True, retry_after: float | None = None) -> None:
         super().__init__(message, retryable)
         self.retry_after = retry_after
+
+
+class Unanswered(ClusterError):
+    """The API server answers, but not the program behind a pod or service that was called through it."""
 
 
 class JournalError(ClusterError):

@@ -18,6 +18,7 @@ from faults import clock
 from faults.engine import Engine, Neighbours, Record, State, Stuck, held, settle
 from faults.engine.ports import NoNeighbours
 from faults.errors import ClusterError, JournalError, KubeconfigRefused
+from faults.injectors import ACTIONS
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.kube.mirror import Mirror, MirrorJournal, stored
@@ -49,9 +50,9 @@ def _is_overdue(mirror: Mirror, now: datetime | None) -> bool:
 
 def _revert(kube: Kube, mirror: Mirror, others: Neighbours, say: Say, wait: Callable[[float], None]) -> list[Stuck]:
     journal = MirrorJournal(kube, mirror)
-    stuck = Engine(kube, journal, neighbours=others).revert(say)
-    if not stuck and settle(kube, journal.records(), wait=wait, guard=journal.guard):
-        stuck = held(kube, journal.records())
+    stuck = Engine(kube, journal, ACTIONS, neighbours=others).revert(say)
+    if not stuck and settle(kube, journal.records(), ACTIONS, wait=wait, guard=journal.guard):
+        stuck = held(kube, journal.records(), ACTIONS)
     elif not stuck:
         stuck = _close(journal)
     for entry in stuck:

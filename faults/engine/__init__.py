@@ -1,27 +1,28 @@
 """Changes clusters so that every change can be taken back, whenever the worker dies.
 
 The undo of a step is committed to a journal before the step is sent. Nothing here knows Django or the Kubernetes
-client: the cluster and the journal come in through the protocols of ``ports``.
+client: the cluster and the journal come in through the protocols of ``ports``, the kinds of change as ``actions``.
 """
 
+from faults.engine.actions import Action, Actions, Change
 from faults.engine.engine import Engine, no_failpoint
 from faults.engine.fingerprint import Fingerprint, compare, fingerprint, namespace_picture, orphans, stays
-from faults.engine.model import Change, Create, Patch, Record, State, Target
+from faults.engine.model import Record, State, Target
 from faults.engine.paired import PairedJournal
 from faults.engine.ports import ClusterPort, Journal, Neighbours
 from faults.engine.settling import held, settle
 from faults.engine.stuck import Stuck
 
 __all__ = [
+    "Action",
+    "Actions",
     "Change",
     "ClusterPort",
-    "Create",
     "Engine",
     "Fingerprint",
     "Journal",
     "Neighbours",
     "PairedJournal",
-    "Patch",
     "Record",
     "State",
     "Stuck",

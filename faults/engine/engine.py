@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from faults.engine import creating, patching
-from faults.engine.model import Change, Create, Patch, Record, State
+from faults.engine.actions import Action, Actions, Change
+from faults.engine.model import KEPT, Record, State
 from faults.engine.ports import ClusterPort, Journal, Neighbours, NoNeighbours
 from faults.engine.stuck import Stuck
 from faults.errors import ClusterError, JournalError, StaleEpoch
 
 Report = Callable[[str], None]
-_Creation = tuple[int, Create, Record | None]
-"""A step's index, what it creates, and its record of an earlier attempt."""
+_Step = tuple[int, Change, Record | None]
+"""A step's index, its change, and its record of an earlier attempt."""
 
 
 def no_failpoint(name: str) -> None:
@@ -24,18 +25,23 @@ def no_failpoint(name: str) -> None:
 
 
 class Engine:
-    """Works on one cluster through one journal. ``apply`` and ``revert`` may be repeated at any time."""
+    """Works on one cluster through one journal. ``apply`` and ``revert`` may be repeated at any time.
+
+    It knows no kind of change: ``actions`` has one for each undo that a journal may hold.
+    """
 
     def __init__(
         self,
         cluster: ClusterPort,
         journal: Journal,
+        actions: Actions,
         *,
         neighbours: Neighbours | None = None,
         failpoint: Callable[[str], None] = no_failpoint,
     ) -> None:
         self._cluster = cluster
         self._journal = journal
+        self._actions = actions
         self._neighbours = neighbours or NoNeighbours()
         self._failpoint = failpoint
 
@@ -51,19 +57,18 @@ class Engine:
         snapshot has forgotten the last second. Not where a candidate may have taken the effect away.
         """
         known = {record.index: record for record in self._journal.records()}
-        creations: list[_Creation] = []
+        blind: list[_Step] = []
         for index, change in enumerate(changes[first:], first):
             record = known.get(index)
             if record is not None and record.state is State.APPLIED and not (mend and not self._holds(record)):
                 continue
-            if isinstance(change, Create):
-                creations.append((index, change, record))
+            if not self._actions[change.action].looks:
+                blind.append((index, change, record))
                 continue
-            self._create(creations, report)
-            creations = []
-            report(f"Changing {change.target}")
-            self._change(index, change, record)
-        self._create(creations, report)
+            self._make(blind, report)
+            blind = []
+            self._make([(index, change, record)], report)
+        self._make(blind, report)
 
     def revert(self, report: Report = lambda line: None, only: Callable[[Record], bool] | None = None) -> list[Stuck]:
         """Take every step back, namespaces first, then the last one first; return those that could not be.
@@ -73,65 +78,68 @@ class Engine:
         the journal that cannot be written keeps nothing from being taken back; it is reported once, as itself.
         """
         stuck: list[Stuck] = []
-        for record in _backwards(self._journal.records()):
+        records = {record.index: record for record in self._journal.records()}
+        for index in self._backwards(records.values()):
+            record = records[index]
             if (only is not None and not only(record)) or self._is_back(record):
                 continue
             report(f"Taking back {record.target}")
             try:
-                self._take_back(record)
+                changed = self._take_back(record, records.values())
             except ClusterError as exc:
                 if exc.retryable:
                     raise
-                stuck.append(_stuck(record, exc))
+                stuck.append(self._stuck(record, exc))
+            else:
+                records |= {record.index: record for record in changed}
         return list(dict.fromkeys(stuck))
 
     def leftovers(self) -> list[Record]:
         """Return the reverted steps whose effect is still in the cluster; proves what ``revert`` claims."""
         reverted = [record for record in self._journal.records() if record.state is State.REVERTED]
-        return [record for record in reverted if record.outcome != creating.KEPT and self._holds(record)]
+        return [record for record in reverted if record.outcome != KEPT and self._holds(record)]
 
-    def _create(self, creations: Sequence[_Creation], report: Report) -> None:
-        """Create objects in order. Their undos are committed together, and so is what became of them: each commit is
-        a write to the disk and to the cluster, and a plan of an object needs no look at the cluster."""
-        records = [self._plan_creation(*creation) for creation in creations]
-        planned = [record for record, (_, _, old) in zip(records, creations, strict=True) if record is not old]
+    def _backwards(self, records: Iterable[Record]) -> list[int]:
+        """Return the indexes of steps in the order in which they are taken back.
+
+        Nothing is made any more in a namespace that is being deleted. Without its quota and its policies, and not yet
+        deleted, it would get at once what they have refused so far: a Deployment's 5,000 pods, say.
+        """
+        ordered = sorted(records, key=lambda record: (not self._makes_namespace(record), -record.index))
+        return [record.index for record in ordered]
+
+    def _makes_namespace(self, record: Record) -> bool:
+        is_namespace = (record.target.api_version, record.target.kind) == ("v1", "Namespace")
+        return is_namespace and self._action(record).deletes
+
+    def _make(self, steps: Sequence[_Step], report: Report) -> None:
+        """Make changes in order. Their undos are committed together, and so is what became of them: each commit is a
+        write to the disk and to the cluster. A change whose plan is a look at the cluster is alone in ``steps``."""
+        records = [self._plan(*step) for step in steps]
+        planned = [record for record, (_, _, old) in zip(records, steps, strict=True) if record is not old]
         if planned:
             self._journal.save(*planned)
         done: list[Record] = []
         try:
-            for record, (_, change, _) in zip(records, creations, strict=True):
-                report(f"Creating {change.target}")
+            for record, (_, change, _) in zip(records, steps, strict=True):
+                action = self._actions[change.action]
+                report(f"{action.verb} {change.target}")
                 self._failpoint("before-write")
                 self._journal.guard()
-                done.append(creating.send(self._cluster, change, record))
+                done.append(action.apply(self._cluster, change, record))
                 self._failpoint("after-write")
         except (ClusterError, StaleEpoch):
             self._commit_or_undo(done)
             raise
         self._commit_or_undo(done)
 
-    def _plan_creation(self, index: int, change: Create, record: Record | None) -> Record:
-        """Return the undo; that of an earlier attempt which was not recorded as made still tells the truth."""
+    def _plan(self, index: int, change: Change, record: Record | None) -> Record:
+        """Return the undo; that of an earlier attempt is kept while it still tells the truth."""
         self._failpoint("before-undo")
-        is_kept = record is not None and record.state is State.RECORDED
-        return record if record is not None and is_kept else creating.plan(index, change)
-
-    def _change(self, index: int, change: Patch, record: Record | None) -> None:
-        record = self._record(index, change, record)
-        self._failpoint("before-write")
-        self._journal.guard()
-        done = patching.send(self._cluster, change, record)
-        self._failpoint("after-write")
-        self._commit_or_undo([done])
-
-    def _record(self, index: int, change: Patch, record: Record | None) -> Record:
-        """Commit the undo. A record of an earlier attempt is kept while it still tells the truth."""
-        self._failpoint("before-undo")
-        if record is not None and record.state is State.RECORDED and patching.is_true(self._cluster, record):
+        action = self._actions[change.action]
+        if record is not None and record.state is State.RECORDED and action.is_true(self._cluster, record):
             return record
-        planned = patching.plan(self._cluster, index, change)
-        self._journal.save(planned)
-        return planned
+        return action.plan(self._cluster, index, change)
 
     def _commit_or_undo(self, done: Sequence[Record]) -> None:
         """Mark steps as made. A worker that was overtaken while its writes were under way takes them back, unless
@@ -145,52 +153,36 @@ class Engine:
             for record in reversed(done):
                 found = newest.get(record.index)
                 if found is None or found.state is State.REVERTED:
-                    self._undo(record)
+                    self._action(record).revert(self._cluster, record, self._neighbours)
             raise
 
-    def _take_back(self, record: Record) -> None:
+    def _take_back(self, record: Record, others: Iterable[Record]) -> list[Record]:
+        """Take a step back; return it, and the steps that follow an object to its new UID."""
         self._failpoint("revert-before-write")
         self._journal.guard()
-        if _is_creation(record):
-            record = creating.identified(self._cluster, record)
-        outcome = self._undo(record)
+        back = self._action(record).revert(self._cluster, record, self._neighbours)
         self._failpoint("revert-after-write")
-        self._journal.save(record.reverted(outcome))
+        changed = [back]
+        if record.uid and back.uid != record.uid:
+            followed = [(other, self._followed(other, back, record.uid)) for other in others if other is not record]
+            changed += [after for before, after in followed if after != before]
+            self._neighbours.follow(back, record.uid)
+        self._journal.save(*changed)
+        return changed
 
-    def _undo(self, record: Record) -> str:
-        if _is_creation(record):
-            kept = bool(record.uid) and self._neighbours.have(record)
-            return creating.KEPT if kept else creating.take_back(self._cluster, record)
-        self._neighbours.inherit(record)
-        return patching.take_back(self._cluster, record)
+    def _followed(self, other: Record, back: Record, old: str) -> Record:
+        return self._action(other).follow(other, back.target, old, back.uid)
 
     def _is_back(self, record: Record) -> bool:
         return record.state is State.REVERTED and not self._holds(record)
 
     def _holds(self, record: Record) -> bool:
-        holds = creating.holds if _is_creation(record) else patching.holds
-        return holds(self._cluster, record)
+        return self._action(record).holds(self._cluster, record)
 
+    def _action(self, record: Record) -> Action[Any]:
+        return self._actions[record.undo["action"]]
 
-def _backwards(records: Sequence[Record]) -> list[Record]:
-    """Return the steps in the order in which they are taken back.
-
-    Nothing is made any more in a namespace that is being deleted. Without its quota and its policies, and not yet
-    deleted, it would get at once what they have refused so far: a Deployment's 5,000 pods, say.
-    """
-    return sorted(records, key=lambda record: (not _makes_namespace(record), -record.index))
-
-
-def _makes_namespace(record: Record) -> bool:
-    return _is_creation(record) and (record.target.api_version, record.target.kind) == ("v1", "Namespace")
-
-
-def _stuck(record: Record, exc: ClusterError) -> Stuck:
-    if isinstance(exc, JournalError):
-        return Stuck(exc.target, exc.message, exc.command)
-    command = creating.command if _is_creation(record) else patching.command
-    return Stuck(str(record.target), exc.message, command(record))
-
-
-def _is_creation(record: Record) -> bool:
-    return bool(record.undo["action"] == "delete")
+    def _stuck(self, record: Record, exc: ClusterError) -> Stuck:
+        if isinstance(exc, JournalError):
+            return Stuck(exc.target, exc.message, exc.command)
+        return Stuck(str(record.target), exc.message, self._action(record).command(self._cluster, record))

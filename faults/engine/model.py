@@ -1,15 +1,46 @@
-"""The engine's values: changes to make, and the records that are kept of them."""
+"""The engine's values: objects by name, and the records that are kept of changes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
 Obj = dict[str, Any]
-SCHEMA = 1  # version of the undo's format; a newer program must still read older ones
+SCHEMA = 2  # version of the undo's format; a newer program must still read older ones
 MANAGER = "kubectl-client-side-apply"
+KEPT = "kept for another run that has the same object"
+"""The outcome of a step whose effect may stay."""
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+PatchType = Literal["merge", "json", "strategic"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """An HTTP request to a program in the cluster; ``path`` may have a query, ``body`` is sent as JSON."""
+
+    method: str
+    path: str
+    body: Any = None
+
+    def dump(self) -> Obj:
+        """Return it as JSON."""
+        return {"method": self.method, "path": self.path, "body": self.body}
+
+    @classmethod
+    def load(cls, data: Obj, method: str = "") -> Request:
+        """Read what ``dump`` wrote, or a pack's request."""
+        return cls(method or data["method"], data["path"], data.get("body"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The answer of a program in the cluster."""
+
+    status: int
+    body: bytes
 
 
 class State(StrEnum):
@@ -54,36 +85,10 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
-    """Create this object; it must not be there."""
-
-    object: Obj
-    injector: str = "manifest"
-
-    @property
-    def target(self) -> Target:
-        """Where the object will be."""
-        return Target.of(self.object)
-
-
-@dataclass(frozen=True, slots=True)
-class Patch:
-    """Merge ``patch`` (RFC 7386) into an object that must be there."""
-
-    target: Target
-    patch: Obj
-    injector: str = "patch"
-
-
-Change = Create | Patch
-
-
-@dataclass(frozen=True, slots=True)
 class Record:
     """A step of the journal: what reverting it needs, and how far it has come.
 
-    ``undo`` is ``{"action": "delete", "applied": <last-applied text>}`` for a creation, or ``{"action": "restore",
-    "fields": [...]}`` with the before- and after-image of every field that the patch changes (``fields.py``).
+    ``undo["action"]`` names the action (``faults.engine.actions``) that wrote the undo and can read it.
     """
 
     index: int
@@ -102,6 +107,10 @@ class Record:
     def reverted(self, outcome: str) -> Record:
         """Return the record after it was taken back; ``outcome`` says what was found."""
         return replace(self, state=State.REVERTED, outcome=outcome[:200])
+
+    def is_of(self, target: Target, uid: str) -> bool:
+        """Return whether the step is one of this very object."""
+        return bool(uid) and (self.target, self.uid) == (target, uid)
 
     def dump(self) -> Obj:
         """Return it as JSON."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from faults.engine.model import Record
+from faults.engine.model import PatchType, Record, Reply, Request
 
 Obj = dict[str, Any]
 
@@ -51,12 +51,13 @@ class ClusterPort(Protocol):
         kind: str,
         name: str,
         namespace: str,
-        patch: Obj,
+        patch: Obj | Sequence[Obj],
         *,
+        patch_type: PatchType = "merge",
         field_manager: str = "",
         dry_run: bool = False,
     ) -> Obj:
-        """Merge a patch into an object; a resourceVersion inside makes it conditional."""
+        """Patch an object; a resourceVersion inside makes it conditional."""
 
     def delete(
         self,
@@ -66,10 +67,17 @@ class ClusterPort(Protocol):
         namespace: str = "",
         *,
         uid: str = "",
+        version: str = "",
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
-        """Delete an object; with ``uid`` only that very one."""
+        """Delete an object; with ``uid`` only that very one, with ``version`` only in that resourceVersion."""
+
+    def call(self, namespace: str, server: str, request: Request) -> Reply:
+        """Send an HTTP request through the API server to ``pods/NAME:PORT`` or ``services/NAME:PORT``.
+
+        Whatever the program behind it answers is the reply, errors included; Unreachable where none answers.
+        """
 
 
 class Journal(Protocol):
@@ -98,8 +106,14 @@ class Neighbours(Protocol):
     def have(self, record: Record) -> bool:
         """Return whether another run still needs the object that this step created."""
 
-    def inherit(self, record: Record) -> None:
-        """Give this step's before-images to the newer runs that took its values for the original ones."""
+    def inherit(self, record: Record) -> Record:
+        """Give this step's before-images to the newer runs that took its values for the original ones.
+
+        Return what is left to be taken back by this step itself.
+        """
+
+    def follow(self, record: Record, old: str) -> None:
+        """Let other runs' steps of the object refer to its new UID, which is the record's, instead of the old one."""
 
 
 class NoNeighbours:
@@ -109,5 +123,9 @@ class NoNeighbours:
         """Return that nobody does."""
         return False
 
-    def inherit(self, record: Record) -> None:
+    def inherit(self, record: Record) -> Record:
+        """Return the step: nobody takes anything over."""
+        return record
+
+    def follow(self, record: Record, old: str) -> None:
         """Do nothing."""

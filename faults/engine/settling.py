@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from faults.engine import creating
+from faults.engine.actions import Actions
 from faults.engine.fingerprint import orphans
 from faults.engine.model import Record, State, Target
-from faults.engine.ports import ClusterPort, Obj
+from faults.engine.ports import ClusterPort, NoNeighbours, Obj
 from faults.engine.stuck import Stuck, obstacles
 from faults.errors import ClusterError, NotFound
 
@@ -18,6 +18,7 @@ PATIENCE_S = 60.0
 def settle(
     cluster: ClusterPort,
     records: Sequence[Record],
+    actions: Actions,
     *,
     wait: Callable[[float], None],
     guard: Callable[[], None],
@@ -28,10 +29,10 @@ def settle(
     Pods are hurried along. An object that nothing is deleting is deleted again: the cluster may have come back from a
     snapshot meanwhile. ``guard`` is called between looks to keep the lease.
     """
-    deleted = [record for record in records if was_deleted(record)]
+    deleted = _deleted(records, actions)
     hurried: set[str] = set()
     waited = 0.0
-    while left := _left(cluster, deleted):
+    while left := _left(cluster, deleted, actions):
         if waited >= patience_s:
             return left
         _hurry(cluster, deleted, hurried)
@@ -41,16 +42,16 @@ def settle(
     return []
 
 
-def held(cluster: ClusterPort, records: Sequence[Record]) -> list[Stuck]:
+def held(cluster: ClusterPort, records: Sequence[Record], actions: Actions) -> list[Stuck]:
     """Return what keeps the deleted objects from going, each with the command that helps."""
-    found = [stuck for record in records if was_deleted(record) for stuck in _obstacles(cluster, record)]
+    found = [stuck for record in _deleted(records, actions) for stuck in _obstacles(cluster, record)]
     return list(dict.fromkeys(found))
 
 
-def was_deleted(record: Record) -> bool:
-    """Return whether a step has been taken back by deleting its object."""
-    gone = record.state is State.REVERTED and record.undo["action"] == "delete" and bool(record.uid)
-    return gone and record.outcome not in (creating.LEFT, creating.KEPT)
+def _deleted(records: Sequence[Record], actions: Actions) -> list[Record]:
+    """Return the steps that have been taken back by deleting their objects."""
+    reverted = [record for record in records if record.state is State.REVERTED]
+    return [record for record in reverted if actions[record.undo["action"]].has_deleted(record)]
 
 
 def _obstacles(cluster: ClusterPort, record: Record) -> Iterator[Stuck]:
@@ -59,12 +60,12 @@ def _obstacles(cluster: ClusterPort, record: Record) -> Iterator[Stuck]:
         yield from obstacles(cluster, Target.of(obj), obj["metadata"]["uid"])
 
 
-def _left(cluster: ClusterPort, deleted: Sequence[Record]) -> list[str]:
-    there = [str(record.target) for record in deleted if _is_there(cluster, record)]
+def _left(cluster: ClusterPort, deleted: Sequence[Record], actions: Actions) -> list[str]:
+    there = [str(record.target) for record in deleted if _is_there(cluster, record, actions)]
     return there or [f"Pod {pod['metadata']['name']}" for pod in _dependents(cluster, deleted)]
 
 
-def _is_there(cluster: ClusterPort, record: Record) -> bool:
+def _is_there(cluster: ClusterPort, record: Record, actions: Actions) -> bool:
     target = record.target
     try:
         live = cluster.get(target.api_version, target.kind, target.name, target.namespace)
@@ -73,7 +74,7 @@ def _is_there(cluster: ClusterPort, record: Record) -> bool:
     if live["metadata"]["uid"] != record.uid:
         return False
     if not live["metadata"].get("deletionTimestamp"):
-        creating.take_back(cluster, record)
+        actions[record.undo["action"]].revert(cluster, record, NoNeighbours())
     return True
 
 

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -25,15 +25,16 @@ from kubernetes.client import ApiClient, Configuration
 
 from faults import errors, heartbeat
 from faults.backoff import next_pause
+from faults.engine.model import PatchType, Reply, Request
 from faults.kube.checked_connections import checked_pools
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
+from faults.kube.proxy import proxy_path, read_reply
 from faults.kube.statuses import error_of
 
 T = TypeVar("T")
 Obj = dict[str, Any]
 Objects = list[Obj]  # inside Kube, ``list`` is the verb
-PatchType = Literal["merge", "json", "strategic"]
 TIMEOUT = (2.0, 5.0)  # seconds to connect, and between two bytes; below every lease
 _PATCH_TYPES = {
     "merge": "application/merge-patch+json",
@@ -147,7 +148,7 @@ class Kube:
         kind: str,
         name: str,
         namespace: str,
-        patch: Obj | Objects,
+        patch: Obj | Sequence[Obj],
         *,
         patch_type: PatchType = "merge",
         field_manager: str = "",
@@ -160,7 +161,7 @@ class Kube:
             query=_write_query(field_manager, dry_run),
             body=patch,
             content_type=_PATCH_TYPES[patch_type],
-            repeatable=patch_type != "json",  # its operations may add to a list twice
+            repeatable=dry_run or patch_type != "json",  # its operations may add to a list twice
         )
 
     def delete(
@@ -171,13 +172,17 @@ class Kube:
         namespace: str = "",
         *,
         uid: str = "",
+        version: str = "",
         grace_seconds: int | None = None,
         propagation: str = "Background",
     ) -> None:
-        """Delete an object; with ``uid`` only that very one (else Conflict). Dependents go by ``propagation``."""
+        """Delete an object; with ``uid`` only that very one, with ``version`` only as it was read (else Conflict).
+
+        Dependents go by ``propagation``.
+        """
         options: Obj = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
-        if uid:
-            options["preconditions"] = {"uid": uid}
+        if wanted := {key: value for key, value in (("uid", uid), ("resourceVersion", version)) if value}:
+            options["preconditions"] = wanted
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         self._json("DELETE", self._path(api_version, kind, namespace, name), body=options)
@@ -194,6 +199,18 @@ class Kube:
         }
         path = self._path("v1", "Pod", namespace, pod) + "/log"
         return self._repeat(lambda: self._request("GET", path, query=query, accept="*/*")).decode("utf-8", "replace")
+
+    def call(self, namespace: str, server: str, request: Request) -> Reply:
+        """Send a request to ``pods/NAME:PORT`` or ``services/NAME:PORT`` through the API server's proxy.
+
+        The reply is the program's, whatever its status; Unanswered where none answers. Only a GET is repeated.
+        """
+        path = proxy_path(namespace, server, request.path)
+
+        def ask() -> Reply:
+            return read_reply(self._send(request.method, path, body=request.body, accept="*/*"))
+
+        return self._repeat(ask) if request.method == "GET" else ask()
 
     def token_request(
         self, namespace: str, service_account: str, *, seconds: int, audiences: Sequence[str] = ()

@@ -41,6 +41,7 @@ def error_for(code: int, reason: str, message: str, headers: Mapping[str, str] |
         403: errors.Forbidden,
         404: errors.NotFound,
         410: errors.Expired,
+        415: errors.Unsupported,
         422: errors.Invalid,
     }
     if code in plain:

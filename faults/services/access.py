@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from django.db.models import F
 
 from faults import clock, environment, practice, selectors
-from faults.engine import Create, Record, creating
+from faults.engine import Record
 from faults.errors import Conflict, Forbidden
+from faults.injectors import Create, Manifest
 from faults.kube.client import Kube
 from faults.kube.config import render
 from faults.models import FaultRun, Step
@@ -19,6 +20,7 @@ from faults.services.panic_state import refuse_while_engaged
 from faults.services.work import working
 from faults.tiers import policy_of
 
+CREATION = Manifest()
 MAX_DELETIONS = 5  # of one binding in one go; beyond that somebody else is at work
 
 
@@ -63,15 +65,15 @@ class CandidateGrants:
 
     def hold(self) -> bool:
         """Return whether every binding is there. Raises ClusterError."""
-        return all(creating.holds(self.kube, record) for record in self.records)
+        return all(CREATION.holds(self.kube, record) for record in self.records)
 
 
 def _delete(kube: Kube, record: Record) -> None:
     for _ in range(MAX_DELETIONS):
-        found = creating.identified(kube, record)
+        found = CREATION.identified(kube, record)
         if not found.uid:
             return
-        creating.take_back(kube, found)
+        CREATION.take_back(kube, found)
     raise Conflict(f"{record.target} is made again as fast as it is deleted.", retryable=True)
 
 
@@ -138,7 +140,7 @@ def candidate_grants(*, run: FaultRun) -> CandidateGrants | None:
     if run.reverted_at is not None or run.cluster.released_at is not None or not run.cluster.kubeconfig:
         return None
     changes = enumerate(selectors.changes_of(run))
-    records = [creating.plan(index, change) for index, change in changes if isinstance(change, Create)]
+    records = [CREATION.record(index, change) for index, change in changes if isinstance(change, Create)]
     return CandidateGrants(
         selectors.impatient_kube_for(run.cluster), tuple(record for record in records if environment.grants(record))
     )

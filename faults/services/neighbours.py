@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 
-from faults.engine import Record
-from faults.engine.fields import hand_on
+from faults.engine import Action, Record
+from faults.injectors import ACTIONS
 from faults.journal import to_record
 from faults.models import FaultRun, Step
 from faults.services.mirrors import mirror_of
@@ -25,28 +26,27 @@ class RunNeighbours:
 
     def have(self, record: Record) -> bool:
         """Return whether a run that is in use created the very object, or took it for its own."""
-        steps = self._steps(record).filter(run__status__in=IN_USE)
-        return any(step.undo["action"] == "delete" and step.target_uid == record.uid for step in steps)
+        steps = self._steps(record).filter(run__status__in=IN_USE, target_uid=record.uid)
+        return any(step.undo["action"] == record.undo["action"] for step in steps)
 
-    def inherit(self, record: Record) -> None:
-        """Let runs that changed the same fields later give back what was there before either of us."""
-        for step in self._hand_on(record):
-            mirror_of(step.run).save(to_record(step))
+    def inherit(self, record: Record) -> Record:
+        """Let runs that changed the same object later give back what was there before either of us."""
+        own = Step.objects.filter(run=self._run.pk, index=record.index).values("pk")
+        newer = self._steps(record).filter(target_uid=record.uid, pk__gt=Subquery(own)).order_by("pk")
+        left = record
 
-    @transaction.atomic
-    def _hand_on(self, record: Record) -> list[Step]:
-        changed = []
-        for step in self._newer_patches(record):
-            fields = [hand_on(record.undo["fields"], field) for field in step.undo["fields"]]
-            if fields != step.undo["fields"]:
-                step.undo = {**step.undo, "fields": fields}
-                step.save(update_fields=["undo"])
-                changed.append(step)
-        return changed
+        def take_over(other: Record) -> Record:
+            nonlocal left
+            other, left = _action(other).inherit(other, left)
+            return other
 
-    def _newer_patches(self, record: Record) -> Iterator[Step]:
-        steps = self._steps(record).filter(run_id__gt=self._run.pk, target_uid=record.uid)
-        return (step for step in steps.select_related("run__cluster") if step.undo["action"] == "restore")
+        _change(newer, take_over)
+        return left
+
+    def follow(self, record: Record, old: str) -> None:
+        """Let other runs' steps of an object that was made anew refer to its new UID."""
+        others = self._steps(record).filter(target_uid=old)
+        _change(others, lambda other: _action(other).follow(other, record.target, old, record.uid))
 
     def _steps(self, record: Record) -> QuerySet[Step]:
         target = record.target
@@ -58,3 +58,26 @@ class RunNeighbours:
             target__namespace=target.namespace,
             target__name=target.name,
         )
+
+
+def _action(record: Record) -> Action[Any]:
+    return ACTIONS[record.undo["action"]]
+
+
+def _change(steps: QuerySet[Step], change: Callable[[Record], Record]) -> None:
+    """Write what becomes of other runs' records, into the database and into their copies in the cluster."""
+    for step in _write_changed(steps, change):
+        mirror_of(step.run).save(to_record(step))
+
+
+@transaction.atomic
+def _write_changed(steps: QuerySet[Step], change: Callable[[Record], Record]) -> list[Step]:
+    changed = []
+    for step in steps.select_related("run__cluster"):
+        before = to_record(step)
+        after = change(before)
+        if after != before:
+            step.undo, step.target_uid = after.undo, after.uid
+            step.save(update_fields=["undo", "target_uid"])
+            changed.append(step)
+    return changed

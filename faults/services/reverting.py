@@ -16,6 +16,7 @@ from faults import practice, selectors
 from faults.clock import RealClock
 from faults.engine import Fingerprint, Record, Stuck, compare, fingerprint, held, no_failpoint, orphans, settle
 from faults.errors import ClusterError, JournalError, NotYet
+from faults.injectors import ACTIONS
 from faults.kube.mirror import NAMESPACE
 from faults.models import Cluster, FaultRun, Step
 from faults.services.mirrors import mirror_of
@@ -133,12 +134,13 @@ def _let_go(work: Work, run: FaultRun, wait: Wait, hold_s: float) -> list[Stuck]
 def _settle(work: Work, run: FaultRun, records: Records, wait: Wait, hold_s: float) -> list[Stuck]:
     since = run.settling_at or work.now()
     guard = partial(work.beat, *LETTING_GO)
-    left = settle(work.kube(), records(), wait=wait, guard=guard, patience_s=hold_s)
+    left = settle(work.kube(), records(), ACTIONS, wait=wait, guard=guard, patience_s=hold_s)
     if not left:
         return []
     what = f"{left[0]} is still being deleted"
     _wait_longer(work, since, max(hold_s, (work.now() - since).total_seconds()), SETTLE_PATIENCE_S, what)
-    return held(work.kube(), records()) or [Stuck(left[0], "is still being deleted", "kubectl get events -A")]
+    stuck = held(work.kube(), records(), ACTIONS)
+    return stuck or [Stuck(left[0], "is still being deleted", "kubectl get events -A")]
 
 
 def _wait_longer(work: Work, since: datetime, waited_s: float, patience_s: float, what: str) -> None:

@@ -13,6 +13,7 @@ from faults import clock, heartbeat, journal, leases, selectors
 from faults.backoff import next_pause
 from faults.engine import Engine, PairedJournal, no_failpoint
 from faults.errors import StaleEpoch
+from faults.injectors import ACTIONS
 from faults.kube.client import Kube
 from faults.models import FaultRun
 from faults.services.mirrors import mirror_of
@@ -82,7 +83,7 @@ class Work:
         """Return an engine on the run's cluster and journals; ``run``: as it is now, where the caller has it."""
         run = run or self.run()
         kube, neighbours = selectors.kube_for(run.cluster), RunNeighbours(run)
-        return Engine(kube, self._journal(run), neighbours=neighbours, failpoint=self.failpoint)
+        return Engine(kube, self._journal(run), ACTIONS, neighbours=neighbours, failpoint=self.failpoint)
 
     def _journal(self, run: FaultRun) -> PairedJournal:
         database = journal.DatabaseJournal(run.pk, self.epoch, self.now)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from dataclasses import dataclass
 
-from faults.engine import Record
+import jsonpatch
+
+from faults.engine import Engine, Record
 from faults.engine.fields import merge
-from faults.errors import AlreadyExists, Conflict, NotFound, StaleEpoch
+from faults.engine.model import Reply
+from faults.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleEpoch, Unanswered, Unsupported
+from faults.injectors import ACTIONS
 
 
 @dataclass(frozen=True)
@@ -29,19 +34,37 @@ KINDS = [
     FakeKind("apps/v1", "Deployment"),
     FakeKind("apps/v1", "ReplicaSet"),
 ]
+OF_THE_CLUSTER = [
+    FakeKind("v1", "Node", namespaced=False),
+    FakeKind("rbac.authorization.k8s.io/v1", "ClusterRole", namespaced=False),
+]
+
+
+def engine(cluster, journal, **keywords):
+    """Return an engine that knows every kind of change."""
+    return Engine(cluster, journal, ACTIONS, **keywords)
+
+
+def _patched(obj, operations):
+    try:
+        return jsonpatch.apply_patch(obj, operations)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as exc:
+        raise Invalid(str(exc)) from exc
 
 
 class FakeCluster:
     """``ClusterPort`` with UIDs, resourceVersions and preconditions. ``before_write`` sees every mutating call."""
 
-    def __init__(self) -> None:
+    def __init__(self, more_kinds=()) -> None:
+        self._kinds = [*KINDS, *more_kinds]
         self.objects: dict[tuple[str, str, str, str], dict] = {}
+        self.pages: dict[str, dict[str, bytes]] = {}
         self.before_write = lambda verb, key: None
         self._numbers = itertools.count(1)
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}})
 
     def kinds(self):
-        return KINDS
+        return self._kinds
 
     def list(self, api_version, kind, namespace=""):
         wanted = (api_version, kind)
@@ -60,24 +83,54 @@ class FakeCluster:
         self.objects[key] = merge(obj, {"metadata": {"uid": f"u{next(self._numbers)}", **self._version()}})
         return copy.deepcopy(self.objects[key])
 
-    def patch(self, api_version, kind, name, namespace, patch, *, field_manager="", dry_run=False):
+    def patch(
+        self, api_version, kind, name, namespace, patch, *, patch_type="merge", field_manager="", dry_run=False
+    ):
         live = self._find(api_version, kind, namespace, name)
-        wanted = patch.get("metadata", {}).get("resourceVersion", live["metadata"]["resourceVersion"])
-        if wanted != live["metadata"]["resourceVersion"]:
+        if patch_type == "strategic":  # played on practice clusters, which know the merge keys of each kind
+            raise Unsupported("the body of the request was in an unknown format")
+        result = _patched(live, patch) if patch_type == "json" else copy.deepcopy(merge(live, patch))
+        if result["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
             raise Conflict("the object has been modified")
-        result = copy.deepcopy(merge(live, patch))
         if dry_run:
             return result
         self.before_write("patch", (api_version, kind, namespace, name))
         self.objects[api_version, kind, namespace, name] = merge(result, {"metadata": self._version()})
         return result
 
-    def delete(self, api_version, kind, name, namespace="", *, uid="", grace_seconds=None, propagation="Background"):
+    def delete(
+        self,
+        api_version,
+        kind,
+        name,
+        namespace="",
+        *,
+        uid="",
+        version="",
+        grace_seconds=None,
+        propagation="Background",
+    ):
         live = self._find(api_version, kind, namespace, name)
+        if version and version != live["metadata"]["resourceVersion"]:
+            raise Conflict("the resourceVersion in the precondition does not match")
         self.before_write("delete", (api_version, kind, namespace, name))
         if uid and live["metadata"]["uid"] != uid:
             raise Conflict("the UID in the precondition does not match")
         del self.objects[api_version, kind, namespace, name]
+
+    def call(self, namespace, server, request):
+        """Answer as a program would that keeps texts by their paths."""
+        key = ("v1", "Pod", namespace, server.removeprefix("pods/").partition(":")[0])
+        if self._find(*key).get("status", {}).get("phase", "Running") != "Running":
+            raise Unanswered("error trying to reach service: connection refused")
+        pages = self.pages.setdefault(self.objects[key]["metadata"]["uid"], {})
+        if request.method == "GET":
+            return Reply(200, pages[request.path]) if request.path in pages else Reply(404, b"not found")
+        self.before_write(request.method, key)
+        if request.method == "DELETE":
+            return Reply(200 if pages.pop(request.path, None) else 404, b"")
+        pages[request.path] = json.dumps(request.body).encode()
+        return Reply(201, b"")
 
     def edit(self, kind, name, change, api_version="v1", namespace="lab"):
         """Change an object as anybody else would."""

@@ -10,9 +10,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from faults.engine import Create, Engine, Patch, State, Target, compare, fingerprint, settle
+from faults.engine import State, Target, compare, fingerprint, settle
 from faults.errors import Conflict, Forbidden, NotFound, StaleEpoch
+from faults.injectors import ACTIONS, Create
+from faults.injectors import PatchObject as Patch
 from faults.tests.fakes import FakeCluster, MemoryJournal
+from faults.tests.fakes import engine as Engine
 
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "lab"}, "spec": {"a": 1}}
 NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "note", "namespace": "lab"}, "data": {"k": "v"}}
@@ -267,7 +270,7 @@ def test_settling_waits_for_the_pods_of_a_deleted_job_and_hurries_them(cluster, 
     cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta})
     engine.revert()
     assert compare({}, picture(cluster)) != []
-    settle(cluster, list(journal.rows.values()), wait=lambda seconds: None, guard=lambda: None)
+    settle(cluster, list(journal.rows.values()), ACTIONS, wait=lambda seconds: None, guard=lambda: None)
     assert [key for key in picture(cluster) if "Pod" in key] == []
 
 
@@ -423,5 +426,5 @@ def test_settling_deletes_again_what_came_back_meanwhile(cluster, journal):
     come_back = forget(cluster, journal, 3)
     engine.revert()
     come_back()
-    settle(cluster, journal.open().records(), wait=lambda seconds: None, guard=lambda: None)
+    settle(cluster, journal.open().records(), ACTIONS, wait=lambda seconds: None, guard=lambda: None)
     assert {key[1] for key in cluster.objects} == {"Namespace", "Deployment"}

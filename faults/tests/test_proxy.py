@@ -1,0 +1,81 @@
+"""Requests to programs in a cluster: what is sent, what counts as their answer, and what they cannot do to us."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from faults import errors
+from faults.engine.model import Reply, Request
+from faults.kube import proxy
+from faults.kube.proxy import MAX_REPLY_BYTES
+from faults.tests.scripted import ScriptedServer
+
+GET = Request("GET", "/settings?all=1")
+
+
+def refusal(code, reason, message):
+    body = {"kind": "Status", "apiVersion": "v1", "code": code, "reason": reason, "message": message}
+    return code, {}, [json.dumps(body).encode()]
+
+
+def ask(answer, request=GET, server="services/settings:80"):
+    with ScriptedServer(lambda *said: answer, discovery=False) as script:
+        return script.kube.call("lab", server, request), script.requests, script.bodies
+
+
+def test_it_goes_through_the_proxy_of_the_pod_or_service():
+    reply, requests, bodies = ask((200, {}, [b"yes"]), Request("PUT", "/a/b%2Fc", {"seconds": 5}), "pods/app:8080")
+    assert reply == Reply(200, b"yes")
+    assert requests == [("PUT", "/api/v1/namespaces/lab/pods/app:8080/proxy/a/b%2Fc", {})]
+    assert json.loads(bodies[0]) == {"seconds": 5}
+    assert ask((200, {}, []))[1] == [
+        ("GET", "/api/v1/namespaces/lab/services/settings:80/proxy/settings", {"all": "1"})
+    ]
+
+
+def test_a_name_cannot_lead_elsewhere():
+    path = proxy.proxy_path("lab/../kube-system", "pods/../secrets/x:1", "/")
+    assert path == "/api/v1/namespaces/lab%2F..%2Fkube-system/pods/..%2Fsecrets%2Fx:1/proxy/"
+
+
+@pytest.mark.parametrize("code", [200, 302, 404, 500, 503])
+def test_whatever_a_program_answers_is_its_reply_and_no_redirect_is_followed(code):
+    reply, requests, _ = ask((code, {"Location": "http://127.0.0.1:1/steal"}, [b"words"]))
+    assert reply == Reply(code, b"words")
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (refusal(503, "ServiceUnavailable", 'no endpoints available for service "settings"'), errors.Unanswered),
+        (refusal(503, "ServiceUnavailable", "error trying to reach service: connection refused"), errors.Unanswered),
+        (refusal(404, "NotFound", 'services "settings" not found'), errors.NotFound),
+        (refusal(403, "Forbidden", "no"), errors.Forbidden),
+    ],
+)
+def test_a_refusal_of_the_api_server_is_no_reply(answer, error):
+    with pytest.raises(errors.ClusterError) as caught:
+        ask(answer)
+    assert type(caught.value) is error
+
+
+def test_only_what_changes_nothing_is_asked_again():
+    busy = refusal(503, "ServiceUnavailable", "the server is starting")
+    for request, tries in ((GET, 5), (Request("POST", "/x"), 1)):
+        with ScriptedServer(lambda *said: busy, discovery=False) as script, pytest.raises(errors.Unreachable):
+            script.kube.call("lab", "pods/app:1", request)
+        assert len(script.requests) == tries
+
+
+def test_a_reply_is_cut_off_where_it_is_too_large():
+    reply, _, _ = ask((200, {}, [b"x" * 30_000] * 10))
+    assert len(reply.body) == MAX_REPLY_BYTES
+
+
+def test_a_reply_that_drips_is_given_up(monkeypatch):
+    monkeypatch.setattr(proxy, "MAX_REPLY_S", -1.0)  # no time at all, so that the test needs none
+    with pytest.raises(errors.Unanswered, match="was not complete"):
+        ask((200, {}, [b"a", b"b"]))
