@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import LogRead
-from faults.packs import building, safe_yaml
+from faults.packs import building, safe_yaml, steps
 from faults.packs.building import read
 from faults.packs.errors import PackError
 from faults.packs.files import check_names
@@ -24,6 +24,8 @@ from faults.packs.placeholders import names_in
 DOCUMENT = "scenario.yaml"
 MAX_COMBINATIONS = 1000
 TEXTS = ("statement.md", "brief.md")
+SCHEMAS = (1, 2)
+"""The forms of packs, by their ``schema``. Stored versions without a number are of the first."""
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -46,11 +48,21 @@ def parse(files: Mapping[str, str]) -> Pack:
 
 def _document(text: str) -> Obj:
     document = _anchor_levels_as_text(safe_yaml.load_one(DOCUMENT, text))
+    _check_number(document)
     error = best_match(_validator().iter_errors(document))
     if error is not None:
         raise PackError(DOCUMENT, _place(error), error.message[:500])
     assert isinstance(document, dict)
+    steps.check_forms(document)
     return document
+
+
+def _check_number(document: Any) -> None:
+    """Refuse what a newer program wrote before anything else is found wrong with it."""
+    number = document.get("schema", 1) if isinstance(document, dict) else 1
+    if number not in SCHEMAS or isinstance(number, bool):
+        known = " and ".join(map(str, SCHEMAS))
+        raise PackError(DOCUMENT, "schema", f"{str(number)[:40]} is unknown here; known are {known}")
 
 
 def _anchor_levels_as_text(document: Any) -> Any:
@@ -91,6 +103,8 @@ def _check_whole(source: Source) -> None:
     _check_images(document)
     _check_variants(document)
     _check_files(source)
+    steps.check_contents(source)
+    steps.check_namespaces(source)
     _check_placeholders(source)
     _check_unique(document)
     for list_name in ("symptom", "checks", "guards"):

@@ -34,10 +34,9 @@ Variant = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class InjectStep:
-    """One change to the cluster.
+    """One change to the cluster: the name of its kind (``faults.injectors``), and the values of its fields.
 
-    ``manifest``: ``spec = {"file": path, "objects": [object, ...]}`` - the objects are created.
-    ``patch``: ``spec = {"target": {apiVersion, kind, namespace, name}, "patch": object}`` - a JSON merge patch.
+    A step with a ``file`` has the objects of that file as ``objects``, too.
     """
 
     kind: str

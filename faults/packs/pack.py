@@ -14,8 +14,12 @@ from faults.packs.placeholders import substitute
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """A scenario. ``namespaces`` maps the pack's own names to default names in the cluster."""
+    """A scenario. ``namespaces`` maps the pack's own names to default names in the cluster.
 
+    ``existing`` are others in which it reads or changes objects; ``schema`` numbers the form it is written in.
+    """
+
+    schema: int
     slug: str
     version: int
     title: str
@@ -29,6 +33,7 @@ class Pack:
     """The images that a practice cluster has for the pack, as its control API takes them."""
     rights: tuple[str, ...]
     namespaces: Mapping[str, str]
+    existing: tuple[str, ...]
     variants: tuple[Variant, ...]
     inject: tuple[InjectStep, ...]
     symptom: tuple[Condition, ...]
@@ -71,6 +76,7 @@ class Pack:
         """Build a pack from a document that satisfies the schema, filled in or not."""
         document = source.document
         return cls(
+            schema=document.get("schema", 1),
             slug=document["slug"],
             version=document["version"],
             title=document["title"],
@@ -83,6 +89,7 @@ class Pack:
             images=tuple(document.get("images", [])),
             rights=tuple(document.get("rights", [])),
             namespaces=dict(namespaces),
+            existing=tuple(document.get("existing", [])),
             variants=building.variants(document),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),
             symptom=tuple(building.condition(row) for row in document["symptom"]),

@@ -10,9 +10,11 @@ import json
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import django
 
@@ -24,7 +26,9 @@ from django.db import connection  # noqa: E402
 
 from faults import reconciler, selectors, services  # noqa: E402
 from faults.engine import compare, fingerprint  # noqa: E402
-from faults.models import FaultRun, Step  # noqa: E402
+from faults.kube.client import Kube  # noqa: E402
+from faults.models import FaultRun, ScenarioVersion, Step  # noqa: E402
+from torture import packs  # noqa: E402
 
 NAMESPACES = {"workloads": "ml-training"}
 
@@ -51,11 +55,21 @@ def plan(request: dict) -> dict:
     if request["purpose"] == "environment":
         return {"run": environment.pk, "environment": environment.pk, "before": picture}
     services.inject_run(run_id=environment.pk, holder="setup")
-    version = services.seed_catalog()[0]
+    version = seed(request, kube)
     run = services.plan_fault_run(
         cluster=cluster, scenario_version=version, namespaces=NAMESPACES, parameters={}, seed=1, deadline=deadline
     )
     return {"run": run.pk, "environment": environment.pk, "before": picture}
+
+
+def seed(request: dict, kube: Kube) -> ScenarioVersion:
+    """Return the catalogue's first scenario, or one whose steps are patches and deletions."""
+    if request["purpose"] == "fault":
+        return services.seed_catalog()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        packs.write_kinds(Path(folder), kube.list("v1", "Node")[0]["metadata"]["name"])
+        versions = services.seed_catalog(folder=Path(folder))
+    return next(version for version in versions if version.scenario.slug == "kinds-alone")
 
 
 def inject(request: dict) -> dict:

@@ -9,6 +9,7 @@ import re
 import pytest
 
 from faults import checks, packs
+from faults.packs.loader import SCHEMAS
 from faults.tests.objects import ObjectReader, make_node, make_pod
 from faults.tests.variants import CATALOG, PACKS, TELLS, variants
 
@@ -148,3 +149,7 @@ def test_the_fault_outlasts_a_long_interview(mismatch):
     restarts_in_three_hours = 6 + 3 * 3600 // 300
     assert job["spec"]["backoffLimit"] > 2 * restarts_in_three_hours
     assert job["spec"]["template"]["spec"]["restartPolicy"] == "OnFailure"
+
+
+def test_every_pack_of_the_catalogue_is_written_in_the_newest_form(pack):
+    assert pack.schema == SCHEMAS[-1]

@@ -52,13 +52,13 @@ def kill(worker, act, run, point, hit):
     assert died["signal"] == signal.SIGKILL
 
 
-def hits(point):
-    return [1] if point.endswith("status") else [1, 2]
+def hits(point, most):
+    return [1] if point.endswith("status") else range(1, most + 1)
 
 
-def cases(points, short):
+def cases(points, short, most=2):
     """Return every place and how often it is passed before the kill; only ``short`` of them are for `make test`."""
-    every = [(point, hit) for point in points for hit in hits(point)]
+    every = [(point, hit) for point in points for hit in hits(point, most)]
     return [pytest.param(*case, marks=() if case in short else pytest.mark.torture) for case in every]
 
 
@@ -105,6 +105,23 @@ def test_a_worker_killed_while_reverting_and_started_again_ends_reverted(worker,
 @pytest.mark.parametrize(("point", "hit"), cases(REVERTING, AFTER_A_WRITE))
 def test_an_environment_killed_while_reverting_ends_reverted(worker, point, hit):
     revert_after_a_kill(worker, point, hit, "environment")
+
+
+STEPS = 5  # of the pack whose steps are patches of three types, and a deletion: the last one
+
+
+@pytest.mark.parametrize(("point", "hit"), cases(INJECTING, [("after-write", STEPS)], STEPS))
+def test_a_worker_killed_in_a_step_of_any_kind_and_started_again_ends_active_and_reverts_clean(worker, point, hit):
+    plan = worker.ask("plan", purpose="kinds")
+    kill(worker, "inject", plan["run"], point, hit)
+    assert worker.ask("reconcile")["attended"] == 1
+    assert worker.ask("look", run=plan["run"])["status"] == "active"
+    finish(worker, plan)
+
+
+@pytest.mark.parametrize(("point", "hit"), cases(REVERTING, [("revert-after-write", 1)], STEPS))
+def test_a_worker_killed_while_it_takes_back_a_step_of_any_kind_ends_reverted(worker, point, hit):
+    revert_after_a_kill(worker, point, hit, "kinds")
 
 
 def revert_after_a_kill(worker, point, hit, purpose):

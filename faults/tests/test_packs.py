@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from faults import packs
+from faults.injectors import KINDS
 from faults.packs import PackError, safe_yaml
 
 CATALOG = Path(__file__).resolve().parents[1] / "catalog"
@@ -142,8 +143,16 @@ def test_an_unknown_placeholder_is_refused_with_its_file(files):
         (lambda d: d["checks"][0].update(needs=["same-work"]), "checks.0.needs: same-work is not a key above it"),
         (lambda d: d["guards"][0].update(key="job-complete"), "the key job-complete is there twice"),
         (lambda d: d["inject"].append({"kind": "manifest", "file": "manifests/x.yaml"}), "no file manifests/x.yaml"),
-        (lambda d: d["inject"].append({"kind": "shell", "run": "rm"}), "inject.2"),
-        (lambda d: d["inject"].append({"kind": "patch", "target": {}}), "inject.2"),
+        (
+            lambda d: d["inject"].append({"kind": "shell", "run": "rm"}),
+            "inject.2.kind: shell is no kind of step; valid are: call, delete, manifest, patch",
+        ),
+        (
+            lambda d: d["inject"].append({"kind": "delete", "target": NOTE, "dependants": "orphan"}),
+            "inject.2.dependants: delete has no such field; valid are: dependents, kind, target",
+        ),
+        (lambda d: d["inject"].append({"kind": "patch", "target": NOTE}), "inject.2: 'patch' is a required property"),
+        (lambda d: d["inject"].append({"kind": "patch", "target": {}, "patch": {"a": 1}}), "inject.2.target"),
         (lambda d: d["inject"].pop(), "manifests/training-job.yaml: is not used by any step"),
         (lambda d: d["solutions"].pop(), "solutions"),
         (lambda d: d["variants"][1].update(job="a\nb"), "variants.1.job"),
@@ -228,3 +237,116 @@ def test_text_with_characters_that_nobody_sees_is_refused(files, edit, escape, n
         document["hints"][0]["text"] = f"Look {escape}"
 
     assert named in refused(edit(hide))
+
+
+NOTE = {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "${namespace.workloads}", "name": "note"}
+ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "viewer"}
+ROLLOUT = {**NOTE, "apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout"}
+CALL = {
+    "kind": "call",
+    "target": {"kind": "Service", "namespace": "${namespace.workloads}", "name": "app", "port": 80},
+    "method": "POST",
+    "path": "/faults",
+    "undo": {"method": "DELETE", "path": "/faults/1"},
+    "read": {"path": "/faults/1", "status": 200},
+}
+
+
+def patching(target=NOTE, patch=None, **more):
+    return {"kind": "patch", "target": target, "patch": patch or {"data": {"k": "v"}}, **more}
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        patching(),
+        patching(type="json", patch=[{"op": "remove", "path": "/data/k"}]),
+        patching(type="strategic"),
+        {"kind": "delete", "target": NOTE},
+        {"kind": "delete", "target": {**NOTE, "apiVersion": "apps/v1", "kind": "Deployment"}, "dependents": "orphan"},
+        CALL,
+    ],
+)
+def test_a_step_of_each_kind_is_taken(edit, step):
+    pack = packs.parse(edit(lambda d: d["inject"].append(step)))
+    assert pack.bind({"workloads": "team-7"}).inject[-1].spec["target"]["namespace"] == "team-7"
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (patching(type="json"), "patch: must be a list of operations, since the type is json"),
+        (patching(patch=[{"op": "remove", "path": "/data"}]), "patch: must be an object, since the type is merge"),
+        (patching(ROLLOUT, type="strategic"), "type: Rollout has no strategic merge patch"),
+        (patching(patch={"status": {"a": 1}}), "cannot change status"),
+        (patching(patch={"metadata": {"name": "b"}}), "cannot change metadata.name; of the metadata it may change"),
+        (patching(type="json", patch=[{"op": "put", "path": "/data"}]), "patch.0: needs an op, one of: add, copy"),
+        (patching(type="json", patch=[{"op": "copy", "path": "/data", "from": "x"}]), "patch.0.from: must be a JSON"),
+        (patching(type="json", patch=[{"op": "add", "path": "/metadata/uid", "value": 1}]), "metadata.uid"),
+        ({"kind": "delete", "target": {**NOTE, "kind": "Secret"}}, "target.kind: Secret cannot be deleted"),
+        ({"kind": "delete", "target": NOTE, "dependents": "orphan"}, "orphan is for kinds that adopt theirs again"),
+        (CALL | {"method": "GET"}, "method: 'GET' is not one of"),
+        (CALL | {"path": "/a/%2E%2e/b"}, "path: must not have . or .. as a part"),
+        (CALL | {"path": "faults"}, "path: 'faults' does not match"),
+        (CALL | {"read": {"path": "/faults/1"}}, "read: must expect something: status, json or text"),
+        (CALL | {"body": "x" * 20_000}, "body: is larger than 16 KiB"),
+    ],
+)
+def test_a_step_that_could_not_be_made_or_taken_back_is_refused(edit, step, words):
+    message = refused(edit(lambda d: d["inject"].append(step)))
+    assert "inject.2" in message
+    assert words in message
+
+
+def test_a_pack_says_in_which_form_it_is_written(edit):
+    assert packs.parse(edit(lambda d: None)).schema == 2
+    assert packs.parse(edit(lambda d: d.pop("schema"))).schema == 1
+    for unknown in (3, True, "2"):
+        message = refused(edit(lambda d, number=unknown: d.update(schema=number)))
+        assert f"schema: {unknown} is unknown here; known are 1 and 2" in message
+
+
+def test_stored_packs_of_the_first_form_are_read_as_before(edit):
+    def old(document):
+        del document["schema"]
+        document["inject"].append(patching(ROLE, {"metadata": {"labels": {"a": "b"}}}))
+
+    assert packs.parse(edit(old)).inject[-1].kind == "patch"
+    message = refused(edit(lambda d: [d.pop("schema"), d["inject"].append({"kind": "delete", "target": NOTE})]))
+    assert "delete is no kind of step in this schema; it needs schema: 2; valid are: manifest, patch" in message
+
+
+def test_a_pack_names_every_namespace_that_it_reads_or_changes(edit):
+    def using(*steps, **more):
+        tiers = {"tiers": ["practice", "dedicated"]}
+        return edit(lambda d: [d["inject"].extend(steps), d.update(more), d["requires"].update(tiers)])
+
+    there = patching({**NOTE, "namespace": "monitoring"})
+    assert packs.parse(using(there, existing=["monitoring"])).existing == ("monitoring",)
+    assert packs.parse(using(patching(ROLE))).schema == 2
+    message = refused(using(there))
+    assert "inject.2: the namespace monitoring is neither the session's nor named in existing" in message
+    reads = {"x": {"apiVersion": "v1", "kind": "Pod", "namespace": "gpu-operator"}}
+    symptom = {"title": "x", "reads": reads, "expr": "size(x) == 0", "found": "''"}
+    assert "symptom.0.reads.x: the namespace gpu-operator" in refused(using(symptom=[symptom]))
+
+
+def test_namespaces_themselves_and_shared_clusters_are_not_touched(edit):
+    space = {"apiVersion": "v1", "kind": "Namespace", "name": "monitoring"}
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    alone = edit(lambda d: [d["requires"].update(tiers=["practice"]), d["inject"].append(patching(space, labels))])
+    assert "changes the namespace monitoring itself" in refused(alone)
+    of_the_cluster = edit(lambda d: d["inject"].append(patching(ROLE)))
+    assert "ClusterRole has no namespace; remove shared" in refused(of_the_cluster)
+    others = edit(lambda d: d.update(existing=["monitoring"]))
+    assert "existing: cannot be had on shared clusters" in refused(others)
+    created = edit(lambda d: None)
+    created["manifests/embedding-api.yaml"] += "---\napiVersion: v1\nkind: Namespace\nmetadata: {name: monitoring}\n"
+    assert "inject.0.file: the namespace itself is never created or deleted" in refused(created)
+
+
+def test_the_documentation_names_every_field_of_every_kind():
+    text = (CATALOG.parents[1] / "docs" / "packs.md").read_text(encoding="utf-8")
+    for name, kind in KINDS.items():
+        section = text.split(f"### `{name}`")[1].split("###")[0]
+        assert [field for field in kind.fields if f"`{field}`" not in section] == []
