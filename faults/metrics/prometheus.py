@@ -51,7 +51,10 @@ class PrometheusSource:
         session = BoundedSession()
         sent = dict(headers) if headers else None
         self._client = PrometheusConnect(url, headers=sent, session=session, timeout=TIMEOUT_S)
-        session.mount(url, adapter)  # in place of the client's own, which tries again and trusts what it likes
+        # In place of the client's own, which tries again and checks no address: for every spelling of the address,
+        # since ``requests`` looks for an adapter once it has written host and path its own way.
+        for prefix in ("http://", "https://", url):
+            session.mount(prefix, adapter)
 
     def query(self, promql: str) -> list[Any]:
         """Return the result of an instant query as it was sent. Raises ``Unreachable``."""

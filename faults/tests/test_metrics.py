@@ -208,8 +208,9 @@ def test_addresses_of_this_machine_and_of_metadata_services_are_refused_before_a
 
 def test_a_name_that_leads_to_this_machine_once_it_is_connected_to_is_refused(prometheus, monkeypatch):  # noqa: F811
     monkeypatch.setattr("faults.kube.addresses.check_url", lambda url, loopback: ["192.0.2.1"])
-    with pytest.raises(Unreachable, match="this machine itself"):
-        metrics.through_url(prometheus.url, loopback=False).query("up")
+    for path in ("", "/a/../b", "/%61"):  # which requests writes its own way
+        with pytest.raises(Unreachable, match="this machine itself"):
+            metrics.through_url(prometheus.url + path, loopback=False).query("up")
     assert prometheus.queries == []
 
 
