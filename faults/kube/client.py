@@ -29,7 +29,7 @@ from faults.engine.model import PatchType, Reply, Request
 from faults.kube.checked_connections import checked_pools
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
-from faults.kube.proxy import proxy_path, read_reply
+from faults.kube.proxy import proxy_path, read_reply, unanswered_in_time
 from faults.kube.statuses import error_of
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class Kube:
         self._max_repeat_s = max_repeat_s
         self._pause = pause or threading.Event().wait
         self._timeout = timeout or TIMEOUT
-        self._urllib3_timeout = urllib3.Timeout(*self._timeout)
+        self._urllib3_timeout = urllib3.Timeout(connect=self._timeout[0], read=self._timeout[1])
         self._root = urlsplit(access.server).path
         self._api = _api_client(access)
         self._pool = self._open_pool()
@@ -208,7 +208,9 @@ class Kube:
         path = proxy_path(namespace, server, request.path)
 
         def ask() -> Reply:
-            return read_reply(self._send(request.method, path, body=request.body, accept="*/*"))
+            with unanswered_in_time():
+                response = self._send(request.method, path, body=request.body, accept="*/*")
+            return read_reply(response)
 
         return self._repeat(ask) if request.method == "GET" else ask()
 

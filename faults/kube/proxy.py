@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote
 
@@ -27,6 +28,18 @@ def proxy_path(namespace: str, server: str, path: str) -> str:
     kind, _, name = server.partition("/")
     collection = f"/api/v1/namespaces/{quote(namespace, safe='')}/{quote(kind, safe='')}"
     return f"{collection}/{quote(name, safe=':')}/proxy{quote(path, safe=_CHARACTERS)}"
+
+
+@contextmanager
+def unanswered_in_time() -> Iterator[None]:
+    """Take a proxy that does not answer for one whose program does not: the API server tells all else at once."""
+    try:
+        yield
+    except errors.Unreachable as exc:
+        reason = getattr(exc.__cause__, "reason", exc.__cause__)  # what urllib3 gave up for
+        if isinstance(reason, urllib3.exceptions.ReadTimeoutError):
+            raise errors.Unanswered(f"The program did not answer in time: {exc.message}") from exc
+        raise
 
 
 def read_reply(response: urllib3.BaseHTTPResponse) -> Reply:

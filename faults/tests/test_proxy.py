@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
 from faults import errors
 from faults.engine.model import Reply, Request
 from faults.kube import proxy
+from faults.kube.client import Kube
 from faults.kube.proxy import MAX_REPLY_BYTES
 from faults.tests.scripted import ScriptedServer
 
@@ -79,3 +81,20 @@ def test_a_reply_that_drips_is_given_up(monkeypatch):
     monkeypatch.setattr(proxy, "MAX_REPLY_S", -1.0)  # no time at all, so that the test needs none
     with pytest.raises(errors.Unanswered, match="was not complete"):
         ask((200, {}, [b"a", b"b"]))
+
+
+def test_a_program_that_never_answers_is_no_outage_of_the_cluster():
+    ended = threading.Event()
+
+    def never(*said):
+        ended.wait()
+        return 200, {}, []
+
+    with ScriptedServer(never, discovery=False) as script:
+        kube = Kube(script.kube.access, timeout=(30.0, 0.05), max_repeat_s=0)
+        try:
+            with pytest.raises(errors.Unanswered, match="did not answer in time"):
+                kube.call("lab", "pods/app:1", GET)
+        finally:
+            ended.set()
+            kube.close()
