@@ -118,7 +118,7 @@ def create(client, ada, scenario_version):
         client.force_login(ada)
         typed = {
             "candidate_name": "Sam",
-            "scenarios": [scenario_version.uuid],
+            "row": ["part:a", f"s:{scenario_version.scenario.slug}"],
             "cluster": cluster.uuid,
             "prepare": "",
         }

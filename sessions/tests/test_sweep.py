@@ -30,7 +30,8 @@ RULES = [
     (r"^api/(sessions|faults/scenarios/)$", SIGNED_IN),
     (r"^api/$", EVERYBODY),
     (r"^api/sessions/", INTERVIEWERS),
-    (r"^$|^sessions/new/$", SIGNED_IN),
+    (r"^$|^sessions/new/$|^catalogue/", SIGNED_IN),
+    (r"^plans/", {"root"}),
     (r"^sessions/<uuid:uuid>/", INTERVIEWERS),
     (r"^sessions/<uuid:uuid>/scorecard\.(pdf|json)$", INTERVIEWERS),
     (r"^c/<uuid:uuid>/", {"candidate"}),
@@ -82,6 +83,7 @@ def fill(live, scenario, question):
         "action": "pause",
         "token": "guess",
         "run": uuid4(),
+        "ref": "question-0",
     }
 
     def address(route: str) -> str:
