@@ -1,6 +1,7 @@
 """Scenario packs: a folder of YAML and Markdown that says what breaks, how it shows, and what counts as repaired."""
 
 from faults.checks.model import Check, Condition
+from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
@@ -13,6 +14,7 @@ __all__ = [
     "Criterion",
     "Hint",
     "InjectStep",
+    "Milestone",
     "Pack",
     "PackError",
     "Requires",

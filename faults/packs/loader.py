@@ -15,6 +15,7 @@ from faults.checks import expressions
 from faults.checks.model import LogRead
 from faults.packs import building, safe_yaml, steps
 from faults.packs.building import read
+from faults.packs.course import check_course
 from faults.packs.errors import PackError
 from faults.packs.files import check_names
 from faults.packs.model import Obj, Source
@@ -111,6 +112,7 @@ def _check_whole(source: Source) -> None:
         for number, row in enumerate(document[list_name]):
             _check_condition(row, f"{list_name}.{number}")
     _check_needs(document)
+    check_course(document)
 
 
 def _check_rights(document: Obj) -> None:
@@ -175,6 +177,7 @@ def _check_unique(document: Obj) -> None:
         ("checks and guards", document["checks"] + document["guards"]),
         ("rubric", document["rubric"]),
         ("solutions", document["solutions"]),
+        ("milestones", document.get("milestones", [])),
     ):
         _refuse_repeats(where, (row["key"] for row in rows))
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faults.checks.model import Check, Condition
-from faults.packs import building
+from faults.packs import building, course
+from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant
 from faults.packs.placeholders import substitute
@@ -26,6 +27,8 @@ class Pack:
     category: str
     difficulty: str
     minutes: int
+    par: int | None
+    """Minutes in which a good candidate is done."""
     tags: tuple[str, ...]
     source: str
     requires: Requires
@@ -42,6 +45,8 @@ class Pack:
     hints: tuple[Hint, ...]
     rubric: tuple[Criterion, ...]
     solutions: tuple[Solution, ...]
+    milestones: tuple[Milestone, ...]
+    discussion_points: tuple[str, ...]
     statement: str
     brief: str
     template: Source = field(repr=False)
@@ -83,6 +88,7 @@ class Pack:
             category=document["category"],
             difficulty=document["difficulty"],
             minutes=document["minutes"],
+            par=document.get("par"),
             tags=tuple(document["tags"]),
             source=document["source"],
             requires=building.requires(document["requires"]),
@@ -98,6 +104,8 @@ class Pack:
             hints=tuple(Hint(row["tier"], row["text"].strip()) for row in document["hints"]),
             rubric=tuple(building.criterion(row) for row in document["rubric"]),
             solutions=tuple(building.solution(row, source.manifests) for row in document["solutions"]),
+            milestones=course.milestones(document),
+            discussion_points=tuple(text.strip() for text in document.get("discussion_points", [])),
             statement=source.texts["statement.md"],
             brief=source.texts["brief.md"],
             template=template,

@@ -350,3 +350,22 @@ def test_the_documentation_names_every_field_of_every_kind():
     for name, kind in KINDS.items():
         section = text.split(f"### `{name}`")[1].split("###")[0]
         assert [field for field in kind.fields if f"`{field}`" not in section] == []
+
+
+def test_milestones_stand_in_order_within_par_and_name_checks_of_the_pack(edit):
+    def with_course(*rows, par=15):
+        milestones = [{"key": f"m{number}", "title": "T", **row} for number, row in rows]
+        return edit(lambda d: d.update(par=par, milestones=milestones))
+
+    pack = packs.parse(with_course((1, {"par": 3}), (2, {"par": 9, "checks": ["job-complete"]})))
+    assert [(row.par, row.checks) for row in pack.milestones] == [(3, ()), (9, ("job-complete",))]
+    assert "milestones.1.par: is not between 9 and 15" in refused(with_course((1, {"par": 9}), (2, {"par": 3})))
+    assert "milestones.0.par: is not between 0 and 15" in refused(with_course((1, {"par": 16})))
+    assert "par: is more than the scenario's 20 minutes" in refused(with_course(par=21))
+    assert "milestones.0.checks: other is no check" in refused(with_course((1, {"par": 3, "checks": ["other"]})))
+    assert "the key m1 is there twice" in refused(with_course((1, {"par": 3}), (1, {"par": 4})))
+
+
+def test_milestones_need_a_par_time_and_a_pack_may_have_neither(edit):
+    assert "par: is needed beside milestones" in refused(edit(lambda d: d.pop("par")))
+    assert packs.parse(edit(lambda d: [d.pop(name) for name in ("par", "milestones")])).milestones == ()

@@ -245,6 +245,8 @@ def test_a_scenario_and_a_question_can_be_read_in_place(client, ada, scenario_ve
     client.force_login(ada)
     scenario = client.get("/catalogue/s-architecture-mismatch/", headers=HTMX).content.decode()
     assert first_pack.rubric[0].title in scenario
+    assert "Milestones, par 15 of 20 min" in scenario
+    assert all(point[:20] in scenario for point in first_pack.discussion_points)
     assert "<html" not in scenario
     question = client.get(f"/catalogue/q-{question_version.question.uuid}/").content.decode()
     assert "<strong>majority</strong>" in question
