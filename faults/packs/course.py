@@ -31,11 +31,11 @@ def milestones(document: Obj) -> tuple[Milestone, ...]:
 
 def check_course(document: Obj) -> None:
     """Raise ``PackError`` for times that do not fit together, repeated keys, and unknown checks."""
-    par = document.get("par")
-    if par is not None and par > document["minutes"]:
+    par = int(document.get("par", 0))
+    if par > document["minutes"]:
         raise PackError(DOCUMENT, "par", f"is more than the scenario's {document['minutes']} minutes")
     found = milestones(document)
-    if found and par is None:
+    if found and not par:
         raise PackError(DOCUMENT, "par", "is needed beside milestones: the minutes in which a good candidate is done")
     known = {row["key"] for row in document.get("checks", [])}
     names = ", ".join(sorted(known))
