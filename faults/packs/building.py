@@ -63,7 +63,7 @@ def criterion(row: Obj) -> Criterion:
 
 def inject_step(row: Obj, manifests: Manifests) -> InjectStep:
     """Return one change, with the objects of its file."""
-    return InjectStep(row["kind"], _with_objects(row, manifests, leave_out=("kind",)))
+    return InjectStep(row["kind"], _with_objects(row, manifests, leave_out=("kind", "variants")))
 
 
 def solution(row: Obj, manifests: Manifests) -> Solution:

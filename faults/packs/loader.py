@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import LogRead
-from faults.packs import building, safe_yaml, steps
+from faults.packs import building, only, safe_yaml, steps
 from faults.packs.building import read
 from faults.packs.course import check_course
 from faults.packs.errors import PackError
@@ -103,6 +103,7 @@ def _check_whole(source: Source) -> None:
     _check_rights(document)
     _check_images(document)
     _check_variants(document)
+    only.check(document)
     _check_files(source)
     steps.check_contents(source)
     steps.check_namespaces(source)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faults.checks.model import Check, Condition
-from faults.packs import building, course
+from faults.packs import building, course, only
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant
@@ -54,15 +54,18 @@ class Pack:
     def bind(self, namespaces: Mapping[str, str] | None = None, parameters: Mapping[str, str] | None = None) -> Pack:
         """Return the pack with every placeholder filled in: the first variant that has the given parameters.
 
+        Steps and solutions of other variants are left out.
+
         Raises ``PackError`` for a namespace that the pack does not have, or where no variant has the parameters.
         """
         spaces = {**self.namespaces, **(namespaces or {})}
         for name in sorted(set(spaces) - set(self.namespaces)):
             raise PackError("scenario.yaml", "namespaces", f"the pack has no namespace named {name}")
+        variant = self.variants_with(parameters or {})[0]
         names = {f"namespace.{name}": value for name, value in spaces.items()}
-        names |= {f"parameter.{name}": value for name, value in self.variants_with(parameters or {})[0].items()}
+        names |= {f"parameter.{name}": value for name, value in variant.items()}
         filled = Source(
-            document=substitute(self.template.document, names),
+            document=substitute(only.of_variant(self.template.document, variant), names),
             manifests=substitute(self.template.manifests, names),
             texts=substitute(self.template.texts, names),
         )

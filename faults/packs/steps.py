@@ -17,6 +17,8 @@ from faults.packs.errors import PackError
 from faults.packs.model import Obj, Source
 
 DOCUMENT = "scenario.yaml"
+COMMON = {"kind", "variants"}
+"""The fields of every step, whatever its kind."""
 NAMESPACES_SINCE = 2
 """The first ``schema`` in which a pack names all namespaces that it reads or changes."""
 
@@ -34,8 +36,8 @@ def check_forms(document: Obj) -> None:
         if step["kind"] not in known:
             raise PackError(DOCUMENT, f"{where}.kind", _unknown_kind(step["kind"], known))
         kind = KINDS[step["kind"]]
-        for field in sorted(step.keys() - kind.fields.keys() - {"kind"}):
-            valid = ", ".join(sorted({"kind", *kind.fields}))
+        for field in sorted(step.keys() - kind.fields.keys() - COMMON):
+            valid = ", ".join(sorted(COMMON | kind.fields.keys()))
             raise PackError(DOCUMENT, f"{where}.{field}", f"{kind.name} has no such field; valid are: {valid}")
         if error := best_match(_validator(kind.name).iter_errors(step)):
             place = ".".join([where, *(str(part) for part in error.absolute_path)])

@@ -149,7 +149,7 @@ def test_an_unknown_placeholder_is_refused_with_its_file(files):
         ),
         (
             lambda d: d["inject"].append({"kind": "delete", "target": NOTE, "dependants": "orphan"}),
-            "inject.2.dependants: delete has no such field; valid are: dependents, kind, target",
+            "inject.2.dependants: delete has no such field; valid are: dependents, kind, target, variants",
         ),
         (lambda d: d["inject"].append({"kind": "patch", "target": NOTE}), "inject.2: 'patch' is a required property"),
         (lambda d: d["inject"].append({"kind": "patch", "target": {}, "patch": {"a": 1}}), "inject.2.target"),
