@@ -5,7 +5,7 @@ from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
-from faults.packs.model import Criterion, Hint, InjectStep, Requires, Solution, SolutionStep, Variant
+from faults.packs.model import Criterion, Hint, InjectStep, Requires, Solution, SolutionStep, Variant, WrongTurn
 from faults.packs.pack import Pack
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "Solution",
     "SolutionStep",
     "Variant",
+    "WrongTurn",
     "digest",
     "load_folder",
     "parse",

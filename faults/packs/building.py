@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
-from faults.packs.model import Criterion, InjectStep, Obj, Requires, Solution, SolutionStep, Variant
+from faults.packs.model import Criterion, InjectStep, Obj, Requires, Solution, SolutionStep, Variant, WrongTurn
 
 Manifests = Mapping[str, list[Obj]]
 
@@ -69,6 +69,18 @@ def inject_step(row: Obj, manifests: Manifests) -> InjectStep:
 def solution(row: Obj, manifests: Manifests) -> Solution:
     """Return a reference solution."""
     return Solution(row["key"], row["title"], tuple(_solution_step(step, manifests) for step in row["steps"]))
+
+
+def wrong_turn(row: Obj, manifests: Manifests) -> WrongTurn:
+    """Return an act that repairs nothing, or not all of it."""
+    return WrongTurn(
+        route=solution(row, manifests),
+        why=row["why"].strip(),
+        refused=row.get("refused", ""),
+        fails=dict(row.get("fails", {})),
+        passes=tuple(row.get("passes", [])),
+        breaks=dict(row.get("breaks", {})),
+    )
 
 
 def _solution_step(row: Obj, manifests: Manifests) -> SolutionStep:

@@ -11,7 +11,7 @@ from faults.packs.errors import PackError
 
 MAX_FILES = 64
 MAX_FILE_BYTES = 64 * 1024
-_ALLOWED = re.compile(r"(scenario\.yaml|[a-z0-9-]+\.md|(manifests|solutions)/[a-z0-9-]+\.yaml)")
+_ALLOWED = re.compile(r"(scenario\.yaml|[a-z0-9-]+\.md|(manifests|solutions|wrong-turns)/[a-z0-9-]+\.yaml)")
 
 
 def load_folder(path: Path) -> dict[str, str]:
@@ -30,7 +30,8 @@ def check_names(files: Mapping[str, str]) -> None:
         raise PackError("pack", "", f"has {len(files)} files; at most {MAX_FILES} are allowed")
     for name, text in files.items():
         if not _ALLOWED.fullmatch(name):
-            raise PackError(name, "", "is not scenario.yaml, a .md file, or a .yaml file in manifests/ or solutions/")
+            allowed = "scenario.yaml, a .md file, or a .yaml file in manifests/, solutions/ or wrong-turns/"
+            raise PackError(name, "", f"is not {allowed}")
         if len(text.encode()) > MAX_FILE_BYTES:
             raise PackError(name, "", f"is larger than {MAX_FILE_BYTES // 1024} KiB")
 

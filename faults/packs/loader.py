@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import LogRead
-from faults.packs import building, only, safe_yaml, steps
+from faults.packs import building, hints, only, safe_yaml, steps, wrong_turns
 from faults.packs.building import read
 from faults.packs.course import check_course
 from faults.packs.errors import PackError
@@ -44,6 +44,7 @@ def parse(files: Mapping[str, str]) -> Pack:
         texts={name: files[name] for name in sorted(files) if name.endswith(".md")},
     )
     _check_whole(source)
+    hints.check(source, files)
     return Pack.from_source(source, template=source, namespaces=source.document["namespaces"])
 
 
@@ -114,6 +115,7 @@ def _check_whole(source: Source) -> None:
             _check_condition(row, f"{list_name}.{number}")
     _check_needs(document)
     check_course(document)
+    wrong_turns.check(document)
 
 
 def _check_rights(document: Obj) -> None:
@@ -162,6 +164,9 @@ def _steps(document: Obj) -> Iterator[tuple[str, Obj]]:
     for index, solution in enumerate(document["solutions"]):
         for number, step in enumerate(solution["steps"]):
             yield f"solutions.{index}.steps.{number}", step
+    for index, turn in enumerate(document.get("wrong_turns", [])):
+        for number, step in enumerate(turn["steps"]):
+            yield f"wrong_turns.{index}.steps.{number}", step
 
 
 def _check_placeholders(source: Source) -> None:
@@ -177,8 +182,8 @@ def _check_unique(document: Obj) -> None:
     for where, rows in (
         ("checks and guards", document["checks"] + document["guards"]),
         ("rubric", document["rubric"]),
-        ("solutions", document["solutions"]),
         ("milestones", document.get("milestones", [])),
+        ("solutions and wrong_turns", [*document["solutions"], *document.get("wrong_turns", [])]),
     ):
         _refuse_repeats(where, (row["key"] for row in rows))
 

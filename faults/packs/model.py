@@ -90,6 +90,22 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True)
+class WrongTurn:
+    """An act that people try and that repairs nothing, or not all of it, and how that shows.
+
+    ``fails`` and ``breaks`` have words of the finding, by the key of the check or guard; ``refused`` has words of the
+    cluster's refusal. The checks in ``passes`` pass all the same, which makes it a partial fix.
+    """
+
+    route: Solution
+    why: str
+    refused: str
+    fails: Mapping[str, str]
+    passes: tuple[str, ...]
+    breaks: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Source:
     """The pack before its placeholders are filled in: parsed YAML and texts, by file name."""
 

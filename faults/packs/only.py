@@ -1,4 +1,4 @@
-"""Steps and solutions that belong to some variants of a pack alone."""
+"""Steps, solutions and wrong turns that belong to some variants of a pack alone."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from faults.packs.model import Obj, Variant
 
 DOCUMENT = "scenario.yaml"
 FIELD = "variants"
-LISTS = ("inject", "solutions")
+LISTS = ("inject", "solutions", "wrong_turns")
 MIN_SOLUTIONS = 2
 
 
 def of_variant(document: Obj, variant: Variant) -> Obj:
-    """Return the document of one variant: without the steps and solutions of the others."""
+    """Return the document of one variant: without what belongs to the others alone."""
     return document | {
         name: [row for row in document[name] if applies(row, variant)] for name in LISTS if name in document
     }

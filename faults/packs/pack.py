@@ -9,8 +9,10 @@ from faults.checks.model import Check, Condition
 from faults.packs import building, course, only
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
-from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant
+from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant, WrongTurn
 from faults.packs.placeholders import substitute
+
+SYMPTOM_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,18 @@ class Pack:
     variants: tuple[Variant, ...]
     inject: tuple[InjectStep, ...]
     symptom: tuple[Condition, ...]
+    symptom_seconds: float
+    """The longest time from the last change to the symptom, on a practice cluster by its own clock."""
     checks: tuple[Check, ...]
     guards: tuple[Check, ...]
+    cause: tuple[str, ...]
+    """Words that name the cause, which no hint of tier 1 does."""
     hints: tuple[Hint, ...]
     rubric: tuple[Criterion, ...]
     solutions: tuple[Solution, ...]
     milestones: tuple[Milestone, ...]
     discussion_points: tuple[str, ...]
+    wrong_turns: tuple[WrongTurn, ...]
     statement: str
     brief: str
     template: Source = field(repr=False)
@@ -102,13 +109,16 @@ class Pack:
             variants=building.variants(document),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),
             symptom=tuple(building.condition(row) for row in document["symptom"]),
+            symptom_seconds=float(document.get("symptom_seconds", SYMPTOM_SECONDS)),
             checks=tuple(building.check(row) for row in document["checks"]),
             guards=tuple(building.check(row) for row in document["guards"]),
+            cause=tuple(document.get("cause", [])),
             hints=tuple(Hint(row["tier"], row["text"].strip()) for row in document["hints"]),
             rubric=tuple(building.criterion(row) for row in document["rubric"]),
             solutions=tuple(building.solution(row, source.manifests) for row in document["solutions"]),
             milestones=course.milestones(document),
             discussion_points=tuple(text.strip() for text in document.get("discussion_points", [])),
+            wrong_turns=tuple(building.wrong_turn(row, source.manifests) for row in document.get("wrong_turns", [])),
             statement=source.texts["statement.md"],
             brief=source.texts["brief.md"],
             template=template,

@@ -1,4 +1,4 @@
-"""Routes through the scenario of jobs without a GPU: right ones pass whatever their form, wrong turns do not.
+"""Routes through the scenario of jobs without a GPU: right ones pass whatever their form.
 
 All tests share one practice cluster; each has a namespace of its own, with the work of the session's candidate in it.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from faults import checks, environment
 from faults import practice as practice_clusters
-from faults.errors import AlreadyExists, Forbidden, Invalid
+from faults.errors import AlreadyExists
 from faults.kube.client import Kube
 from faults.kube.config import parse, render
 from faults.tests.variants import PACKS
@@ -149,66 +149,13 @@ def test_it_accepts_every_right_route(variant, large, work):
     eventually(lambda: work.verdicts() == {"pass"}, work.look)
 
 
-# The wrong turns of the brief: the check that stays red, and what it says.
-
-
-def without_its_gpus(work):
-    work.bring(work.job(work.large, gpus=""))
-    return "large-has-gpus", "Running with 0 GPUs on gke-"
-
-
-def with_the_selector_only(work):
-    work.bring(work.job(work.large, gpus="16"))
-    return "large-has-gpus", "Pending with 16 GPUs on no node"
-
-
-def with_the_pod_deleted(work):
-    pods = work.kube.list("v1", "Pod", work.namespace, f"job-name={work.large}")
-    work.kube.delete("v1", "Pod", pods[0]["metadata"]["name"], work.namespace)
-    eventually(lambda: pods[0]["metadata"]["name"] not in work.names("v1", "Pod"))
-    return "large-has-gpus", "no pod of the job"  # the next one comes after ten seconds, and is Pending as well
-
-
-def with_one_of_the_two_repaired(work):
-    work.bring(work.job(work.large))
-    eventually(lambda: work.look()["large-trains"].verdict == "pass")
-    return "small-has-gpus", "Running with 0 GPUs"
-
-
-def with_another_program(work):
-    for name in (work.large, work.small):
-        job = work.job(name)
-        job["spec"]["template"]["spec"]["containers"][0]["args"] = ["-c", "import time; time.sleep(3600)"]
-        work.bring(job)
-    eventually(lambda: work.look()["small-has-gpus"].verdict == "pass")
-    return "same-work", f"{work.small}: python -c import time"
-
-
-@pytest.mark.parametrize(
-    ("variant", "turn"),
-    [
-        (SELECTOR, without_its_gpus),
-        (COUNT, with_the_selector_only),
-        (SELECTOR, with_the_pod_deleted),
-        (SELECTOR, with_one_of_the_two_repaired),
-        (SELECTOR, with_another_program),
-    ],
-)
-def test_it_finds_out_every_wrong_turn(variant, turn, work):
-    work = work(variant)
-    key, words = turn(work)
-    outcome = eventually(lambda: found_out(work.look()[key], words), work.look)
-    assert outcome.verdict == "fail"
-
-
-def test_a_job_cannot_be_edited_in_place_and_a_node_not_at_all(work):
+def test_deleting_the_pending_pod_changes_nothing(work):
     work = work()
-    patch = {"spec": {"template": {"spec": {"nodeSelector": None}}}}
-    with pytest.raises(Invalid, match="field is immutable"):
-        work.kube.patch("batch/v1", "Job", work.large, work.namespace, patch)
-    node = work.admin.list("v1", "Node")[0]["metadata"]["name"]
-    with pytest.raises(Forbidden):
-        work.kube.patch("v1", "Node", node, "", {"metadata": {"labels": {SELECTOR["label"]: SELECTOR["value"]}}})
+    name = work.kube.list("v1", "Pod", work.namespace, f"job-name={work.large}")[0]["metadata"]["name"]
+    work.kube.delete("v1", "Pod", name, work.namespace)
+    eventually(lambda: name not in work.names("v1", "Pod"))
+    outcome = work.look()["large-has-gpus"]  # the next pod comes after ten seconds, and is Pending as well
+    assert (outcome.verdict, outcome.finding) == ("fail", "no pod of the job")
 
 
 @pytest.mark.parametrize("variant", PACK.variants, ids=lambda variant: variant["large"])
@@ -216,7 +163,3 @@ def test_every_variant_shows_within_seconds(variant, work):
     work = work(variant)
     eventually(lambda: all(checks.evaluate(part, work.admin).verdict == "pass" for part in work.pack.symptom))
     assert work.verdicts() == {"pass", "fail", "not_run"}
-
-
-def found_out(outcome, words):
-    return outcome if outcome.verdict == "fail" and words in outcome.finding else None

@@ -15,6 +15,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from faults import checks, selectors, services
+from faults.catalog_check import turns
+from faults.catalog_check.scene import Scene
+from faults.clock import RealClock
 from faults.engine import compare, fingerprint
 from faults.errors import Forbidden, Invalid, NotFound
 from faults.kube.client import Kube
@@ -30,16 +33,22 @@ REPAIR_S = 60.0
 OPEN_PATHS = ("/", "/version", "/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v3", "/metrics", "/debug")
 
 
-def case(*parts):
+def case(*parts, long=False):
     """Return a case of a pack in one variant; all but the first variant, which has other names, are for torture."""
-    pack, values, *solution = parts
-    marks = () if values is pack.variants[0] else pytest.mark.torture
-    return pytest.param(parts, id="-".join([pack.slug, *values.values(), *solution]), marks=marks)
+    pack, values, *key = parts
+    marks = pytest.mark.torture if long or values is not pack.variants[0] else ()
+    return pytest.param(parts, id="-".join([pack.slug, *values.values(), *key]), marks=marks)
 
 
 VARIANTS = [case(pack, values) for pack in PACKS for values in pack.variants]
 SOLUTIONS = [
     case(pack, values, solution.key) for pack in PACKS for values in pack.variants for solution in pack.solutions
+]
+WRONG_TURNS = [
+    case(pack, values, turn.route.key, long=turn.route.key != pack.wrong_turns[0].route.key)
+    for pack in PACKS
+    for values in pack.variants
+    for turn in pack.bind(parameters=values).wrong_turns
 ]
 
 
@@ -96,6 +105,16 @@ def test_it_breaks_shows_is_repaired_holds_and_is_gone(route, prepare, kube):
     assert left == []
     environment = services.revert_run(run_id=environment.pk, holder="proof")
     assert (environment.status, environment.residue) == (FaultRun.Status.REVERTED, [])
+
+
+@pytest.mark.parametrize("turn", WRONG_TURNS)
+def test_a_wrong_turn_shows_what_the_pack_says_and_repairs_nothing(turn, prepare):
+    pack, values, key = turn
+    environment, run = prepare(pack, values)
+    break_it(run)
+    access = services.candidate_access(run=environment, seconds=600)
+    scene = Scene(run, access.kubeconfig, RealClock())
+    turns.play(scene, next(row for row in scene.pack.wrong_turns if row.route.key == key), watched_s=0)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

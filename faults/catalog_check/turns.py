@@ -1,0 +1,59 @@
+"""Wrong turns, played: they show what the pack says, and never count as a repair."""
+
+from __future__ import annotations
+
+from faults.catalog_check.errors import ProofFailed
+from faults.catalog_check.scene import Scene
+from faults.checks import Outcome
+from faults.errors import ClusterError
+from faults.packs import WrongTurn
+
+LOOK_S = 1.0
+
+
+def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
+    """Do what the turn says on a fresh fault, and see its outcome, which stays for ``watched_s`` seconds.
+
+    Raises ProofFailed where it is repaired by that, or where something else shows than the pack says.
+    """
+    try:
+        _check_refusal(turn, _refusal(scene, turn))
+        scene.until(lambda seen: missing(turn, seen))
+        _watch(scene, watched_s)
+    except ProofFailed as exc:
+        raise ProofFailed(f"wrong turn {turn.route.key}: {exc}") from exc
+
+
+def missing(turn: WrongTurn, seen: dict[str, Outcome]) -> str:
+    """Return in words what a turn should show and does not; empty where all of it shows."""
+    for key in turn.passes:
+        if seen[key].verdict != "pass":
+            return f"{key} should pass, and says {seen[key].finding!r}"
+    for key, words in {**turn.fails, **turn.breaks}.items():
+        if seen[key].verdict != "fail" or words not in seen[key].finding:
+            return f"{key} should fail with {words!r}, and is {seen[key].verdict}: {seen[key].finding!r}"
+    return ""
+
+
+def _refusal(scene: Scene, turn: WrongTurn) -> str:
+    try:
+        scene.act(turn.route)
+    except ClusterError as exc:
+        return exc.message
+    return ""
+
+
+def _check_refusal(turn: WrongTurn, refusal: str) -> None:
+    if turn.refused not in refusal or bool(turn.refused) != bool(refusal):
+        expected = f"refuse it with {turn.refused!r}" if turn.refused else "accept it"
+        raise ProofFailed(f"the cluster should {expected}, and says {refusal or 'nothing'!r}")
+
+
+def _watch(scene: Scene, seconds: float) -> None:
+    """See that it is not repaired by waiting."""
+    began = scene.clock.now()
+    while not scene.is_repaired(scene.look()):
+        if (scene.clock.now() - began).total_seconds() >= seconds:
+            return
+        scene.clock.wait(LOOK_S)
+    raise ProofFailed("all checks pass and no guard breaks, so it counts as repaired")
