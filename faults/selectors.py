@@ -10,6 +10,7 @@ from django.conf import settings
 
 from faults import crypto, environment
 from faults.checks import Reader
+from faults.cluster_reader import ReaderWithPrometheus
 from faults.engine import Change
 from faults.errors import FaultError
 from faults.guardrails import Guardrails
@@ -96,8 +97,11 @@ def loopback_is_allowed() -> bool:
 
 
 def reader_for(cluster: Cluster) -> Reader:
-    """Return what checks read from: the cluster itself."""
-    return kube_for(cluster)
+    """Return what checks read from: the cluster itself, and the Prometheus at its stored address."""
+    kube = kube_for(cluster)
+    if not cluster.prometheus_url:
+        return kube
+    return ReaderWithPrometheus(kube, partial(prometheus_for, cluster))
 
 
 @lru_cache(maxsize=64)

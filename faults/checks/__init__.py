@@ -1,21 +1,36 @@
 """Conditions over live objects: what is read, what must be true of it, and how long it must stay true."""
 
-from faults.checks.evaluation import Outcome, Reader, Verdict, evaluate, evaluate_all
+from faults.checks.evaluation import Outcome, Verdict, evaluate, evaluate_all
 from faults.checks.expressions import ExpressionError
 from faults.checks.failing import GRACE, Failure, judge_failure
 from faults.checks.holding import Held, hold
-from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
+from faults.checks.model import (
+    AccessRead,
+    Check,
+    CommandRead,
+    Condition,
+    LogRead,
+    MetricRead,
+    ObjectRead,
+    PageRead,
+    Read,
+)
+from faults.checks.reading import Reader
 
 __all__ = [
     "GRACE",
+    "AccessRead",
     "Check",
+    "CommandRead",
     "Condition",
     "ExpressionError",
     "Failure",
     "Held",
     "LogRead",
+    "MetricRead",
     "ObjectRead",
     "Outcome",
+    "PageRead",
     "Read",
     "Reader",
     "Verdict",

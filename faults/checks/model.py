@@ -21,15 +21,68 @@ class ObjectRead:
 class LogRead:
     """Logs of the pods of another read; the expression sees a list of texts, one for each container that has a log.
 
-    Without ``container`` all containers of a pod are read, init containers left out.
+    Without ``container`` all containers of a pod are read, init containers left out. ``tail`` is the number of lines
+    from the end; without it a log that is too long is read from both its ends.
     """
 
     pods: str
     container: str = ""
     previous: bool = False
+    tail: int | None = None
 
 
-Read = ObjectRead | LogRead
+@dataclass(frozen=True, slots=True)
+class MetricRead:
+    """An instant query (PromQL) of the cluster's Prometheus.
+
+    The expression sees a list of series, each with ``metric`` (its labels) and ``value`` (a number).
+    """
+
+    promql: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccessRead:
+    """A question to the cluster's authorizers: may a user do this? As in ``kubectl auth can-i --as``.
+
+    The expression sees ``allowed`` and ``reason``.
+    """
+
+    user: str
+    verb: str
+    resource: str
+    group: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PageRead:
+    """A GET request to a pod or service through the API server's proxy.
+
+    ``server`` is ``services/NAME:PORT`` or ``pods/NAME:PORT``. The expression sees ``status`` (0 where no program
+    answers), ``body``, and ``json`` (null where the body is none).
+    """
+
+    namespace: str
+    server: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRead:
+    """A command in each running pod of another read; the expression sees a list of ``pod``, ``code``, ``output``.
+
+    A command that has not ended in time has the code 124. Without ``container`` it runs in a pod's first one.
+    """
+
+    pods: str
+    command: tuple[str, ...]
+    container: str = ""
+
+
+Read = ObjectRead | LogRead | MetricRead | AccessRead | PageRead | CommandRead
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +96,6 @@ class Condition:
     expr: str
     found: str
     title: str = ""
-
-    @property
-    def reads_logs(self) -> bool:
-        """Whether evaluating it asks the cluster for logs, which no watch delivers."""
-        return any(isinstance(read, LogRead) for read in self.reads.values())
 
 
 @dataclass(frozen=True, slots=True)

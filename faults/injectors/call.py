@@ -86,12 +86,10 @@ class Call(Kind[CallProgram]):
     def changes(self, spec: Obj) -> Sequence[CallProgram]:
         """Return the one change."""
         target, read = spec["target"], spec["read"]
-        scheme = "https:" if target.get("scheme") == "https" else ""
-        server = f"{target['kind'].lower()}s/{scheme}{target['name']}:{target['port']}"
         return [
             CallProgram(
                 Target("v1", target["kind"], target["namespace"], target["name"]),
-                server,
+                server_of(target),
                 Request.load(spec),
                 Request.load(spec["undo"]),
                 Request.load(read, "GET"),
@@ -161,6 +159,12 @@ class Call(Kind[CallProgram]):
         if request.method == "DELETE" and request.body is None:
             return command
         return f"echo {shlex.quote(json.dumps(request.body))} | {command} -f -"
+
+
+def server_of(target: Obj) -> str:
+    """Return a pod or service with its port as the API server's proxy takes it."""
+    scheme = "https:" if target.get("scheme") == "https" else ""
+    return f"{target['kind'].lower()}s/{scheme}{target['name']}:{target['port']}"
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from kubernetes.client import ApiClient, Configuration
 from faults import errors, heartbeat
 from faults.backoff import next_pause
 from faults.engine.model import PatchType, Reply, Request
+from faults.kube import access_reviews, commands, prometheus_query
 from faults.kube.checked_connections import checked_pools
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
@@ -213,6 +214,25 @@ class Kube:
             return read_reply(response)
 
         return self._repeat(ask) if request.method == "GET" else ask()
+
+    def fetch(self, namespace: str, server: str, path: str) -> tuple[int, bytes]:
+        """Return status and body of a page of ``pods/NAME:PORT`` or ``services/NAME:PORT``, as ``call`` does."""
+        reply = self.call(namespace, server, Request("GET", path))
+        return reply.status, reply.body
+
+    def query(self, promql: str) -> Sequence[Any]:
+        """Return the series of an instant query of the Prometheus that runs in the cluster."""
+        return prometheus_query.query(self, promql)
+
+    def review_access(self, user: str, attributes: Mapping[str, str]) -> Obj:
+        """Return the status of a SubjectAccessReview: whether a user may do this, and why."""
+        answer = self._json("POST", access_reviews.PATH, body=access_reviews.review(user, attributes))
+        return dict(answer["status"])
+
+    def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
+        """Run a command in a container; return its exit code and what it wrote, at most 16 KiB, after 5 s at most."""
+        path = self._path("v1", "Pod", namespace, pod) + "/exec"
+        return commands.run_command(self.access, self.ssl_context(), self._headers, path, container, command)
 
     def token_request(
         self, namespace: str, service_account: str, *, seconds: int, audiences: Sequence[str] = ()

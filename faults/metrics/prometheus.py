@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -11,34 +10,14 @@ import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 
-from faults.errors import NotFound, Unreachable
+from faults.errors import Unreachable
 from faults.kube import addresses
 from faults.kube.checked_connections import Refusal
 from faults.kube.client import Kube
+from faults.kube.prometheus_query import Service
 from faults.metrics.http_session import BoundedSession, ClusterAdapter
 
 TIMEOUT_S = (1.0, 2.0)  # to connect, and between two bytes
-SELECTORS = (
-    "operated-prometheus=true",  # the Prometheus operator's own service
-    "app.kubernetes.io/name=prometheus",
-    "app in (prometheus,kube-prometheus-stack-prometheus)",
-)
-"""Labels of Prometheus' service in the usual installations, the most telling first."""
-_PORTS = ("http-web", "web", "http")
-_PORT = 9090
-_COMPONENTS = ("", "server", "prometheus")  # of app.kubernetes.io/component: an alertmanager is none of ours
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """The service behind which a Prometheus runs; ``port`` is its number."""
-
-    namespace: str
-    name: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}:{self.port}"
 
 
 class PrometheusSource:
@@ -97,27 +76,6 @@ def through_api_server(kube: Kube, service: Service) -> PrometheusSource:
     adapter = ClusterAdapter(kube.ssl_context(), server_name=access.tls_server_name, refusal=access.refusal)
     headers = {name: value for name, value in kube.headers.items() if name != "Accept"}
     return PrometheusSource(f"{access.server}{path}", adapter, str(service), headers)
-
-
-def find_service(kube: Kube) -> Service:
-    """Return the service of the cluster's Prometheus. Raises ``NotFound`` where no usual installation is seen."""
-    for selector in SELECTORS:
-        found = [_service(each) for each in kube.list("v1", "Service", label_selector=selector)]
-        if usable := sorted((each for each in found if each is not None), key=str):
-            return usable[0]
-    raise NotFound("The cluster has no service of a Prometheus.")
-
-
-def _service(service: Mapping[str, Any]) -> Service | None:
-    """Return the service of a server; None for another component's, or one without a port."""
-    try:
-        meta, ports = service["metadata"], service["spec"].get("ports") or []
-        if (meta.get("labels") or {}).get("app.kubernetes.io/component", "") not in _COMPONENTS:
-            return None
-        named = [port for port in ports if port.get("name") in _PORTS or port.get("port") == _PORT]
-        return Service(meta["namespace"], meta["name"], int((named or ports)[0]["port"]))
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError):
-        return None
 
 
 def _cause(exc: BaseException) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
+from typing import Any
 
 from faults.backoff import next_pause
-from faults.errors import ClusterError
+from faults.errors import ClusterError, Unreachable
 from faults.metrics import readings
 from faults.metrics.prometheus import PrometheusSource
 from faults.metrics.readings import Readings
@@ -20,8 +21,8 @@ MAX_PAUSE_S = 120.0
 class Sampler:
     """Asks one query for each group of metrics, GPUs and pods; keeps what it was told while nobody answers.
 
-    ``connect`` makes the connection, again after each failure: the service may have moved. ``look`` belongs to one
-    thread; ``newest`` and ``error`` may be read from any.
+    ``connect`` makes the connection, again after each failure: the service may have moved. ``look`` and ``query``
+    belong to one thread; ``newest`` and ``error`` may be read from any.
     """
 
     def __init__(self, connect: Callable[[], PrometheusSource], now: Callable[[], datetime]) -> None:
@@ -67,6 +68,13 @@ class Sampler:
             self._newest, self._error = found, ""
         self._due, self._pause_s = began + SCRAPE_INTERVAL, 0.0
         return True
+
+    def query(self, promql: str) -> list[Any]:
+        """Return the series of one more query. Raises ClusterError, at once while the last look has failed."""
+        if self._error:
+            raise Unreachable(self._error)
+        self._source = self._source or self._connect()
+        return self._source.query(promql)
 
     def close(self) -> None:
         """Close the connection."""

@@ -6,7 +6,18 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from faults.checks.model import Check, Condition, LogRead, ObjectRead, Read
+from faults.checks.model import (
+    AccessRead,
+    Check,
+    CommandRead,
+    Condition,
+    LogRead,
+    MetricRead,
+    ObjectRead,
+    PageRead,
+    Read,
+)
+from faults.injectors.call import server_of
 from faults.packs.model import Criterion, InjectStep, Obj, Requires, Solution, SolutionStep, Variant, WrongTurn
 
 Manifests = Mapping[str, list[Obj]]
@@ -28,10 +39,20 @@ def variants(document: Obj) -> tuple[Variant, ...]:
 
 
 def read(row: Obj) -> Read:
-    """Return a read of objects, or of the logs of another read's pods."""
+    """Return a read: of objects, or of what its one other key names."""
     if "logs" in row:
         logs = row["logs"]
-        return LogRead(logs["pods"], logs.get("container", ""), logs.get("previous", False))
+        return LogRead(logs["pods"], logs.get("container", ""), logs.get("previous", False), logs.get("tail"))
+    if "promql" in row:
+        return MetricRead(row["promql"].strip())
+    if "access" in row:
+        return AccessRead(**row["access"])
+    if "page" in row:
+        page = row["page"]
+        return PageRead(page["namespace"], server_of(page), page["path"])
+    if "command" in row:
+        command = row["command"]
+        return CommandRead(command["pods"], tuple(command["run"]), command.get("container", ""))
     return ObjectRead(
         row["apiVersion"], row["kind"], row.get("namespace", ""), row.get("labelSelector", ""), row.get("name", "")
     )

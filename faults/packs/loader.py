@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
-from faults.checks.model import LogRead
+from faults.checks.model import CommandRead, LogRead, ObjectRead, Read
 from faults.packs import building, hints, only, safe_yaml, steps, wrong_turns
 from faults.packs.building import read
 from faults.packs.course import check_course
@@ -27,6 +27,7 @@ MAX_COMBINATIONS = 1000
 TEXTS = ("statement.md", "brief.md")
 SCHEMAS = (1, 2)
 """The forms of packs, by their ``schema``. Stored versions without a number are of the first."""
+READS = "; a read is of objects (apiVersion, kind), or one of logs, promql, access, page, command"
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -53,7 +54,7 @@ def _document(text: str) -> Obj:
     _check_number(document)
     error = best_match(_validator().iter_errors(document))
     if error is not None:
-        raise PackError(DOCUMENT, _place(error), error.message[:500])
+        raise PackError(DOCUMENT, _place(error), error.message[:500] + _valid_reads(error))
     assert isinstance(document, dict)
     steps.check_forms(document)
     return document
@@ -80,6 +81,11 @@ def _anchor_levels_as_text(document: Any) -> Any:
 def _validator() -> Draft202012Validator:
     schema = safe_yaml.load_one(_SCHEMA.name, _SCHEMA.read_text(encoding="utf-8"))
     return Draft202012Validator(schema)
+
+
+def _valid_reads(error: ValidationError) -> str:
+    """Return which reads there are, where one is none of them."""
+    return READS if len(error.absolute_path) >= 2 and error.absolute_path[-2] == "reads" else ""
 
 
 def _place(error: ValidationError) -> str:
@@ -199,7 +205,7 @@ def _refuse_repeats(where: str, keys: Iterable[str]) -> None:
 def _check_condition(row: Obj, where: str) -> None:
     reads = {name: read(entry) for name, entry in row["reads"].items()}
     for name, entry in reads.items():
-        if isinstance(entry, LogRead) and (entry.pods not in reads or isinstance(reads[entry.pods], LogRead)):
+        if isinstance(entry, LogRead | CommandRead) and not _is_of_pods(reads.get(entry.pods)):
             raise PackError(
                 DOCUMENT, f"{where}.reads.{name}", f"{entry.pods} is not a read of pods in this condition"
             )
@@ -208,6 +214,10 @@ def _check_condition(row: Obj, where: str) -> None:
             expressions.check_names(row[field], reads)
         except expressions.ExpressionError as exc:
             raise PackError(DOCUMENT, f"{where}.{field}", str(exc)) from exc
+
+
+def _is_of_pods(entry: Read | None) -> bool:
+    return isinstance(entry, ObjectRead) and (entry.api_version, entry.kind) == ("v1", "Pod")
 
 
 def _check_needs(document: Obj) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from faults.checks.model import ObjectRead
+from faults.checks.model import AccessRead, CommandRead, ObjectRead, PageRead
 from faults.engine.model import Target
 from faults.injectors import KINDS, Kind, StepError
 from faults.packs import building
@@ -103,10 +103,14 @@ def _targets(source: Source) -> Iterator[tuple[str, Target]]:
 def _read_namespaces(document: Obj) -> Iterator[tuple[str, str]]:
     for part in ("symptom", "checks", "guards"):
         for number, row in enumerate(document[part]):
-            for name, entry in row["reads"].items():
-                found = building.read(entry)
-                if isinstance(found, ObjectRead):
-                    yield f"{part}.{number}.reads.{name}", found.namespace
+            reads = {name: building.read(entry) for name, entry in row["reads"].items()}
+            for name, found in reads.items():
+                where = f"{part}.{number}.reads.{name}"
+                if isinstance(found, ObjectRead | AccessRead | PageRead):
+                    yield where, found.namespace
+                elif isinstance(found, CommandRead) and not getattr(reads.get(found.pods), "namespace", ""):
+                    message = f"runs in pods of every namespace; give the read {found.pods} a namespace"
+                    raise PackError(DOCUMENT, where, message)
 
 
 def _check_namespace(where: str, namespace: str, known: Sequence[str]) -> None:

@@ -29,7 +29,7 @@ class ObjectReader:
             and wanted.items() <= obj["metadata"].get("labels", {}).items()
         ]
 
-    def logs(self, namespace, pod, container="", previous=False):
+    def logs(self, namespace, pod, container="", previous=False, tail_lines=None):
         self.asked.append(f"log {pod}")
         if pod not in self.texts:
             raise NotFound(f'pods "{pod}" not found')

@@ -72,7 +72,7 @@ def test_it_reads_logs_of_pods_that_have_run_and_skips_those_without():
 
 def test_a_log_that_cannot_be_reached_is_an_error():
     class Silent(ObjectReader):
-        def logs(self, *args):
+        def logs(self, *args, **named):
             raise Unreachable("timed out")
 
     reads = PODS | {"log": LogRead("pods")}

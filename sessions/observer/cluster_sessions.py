@@ -13,6 +13,7 @@ from faults.metrics import PrometheusSource, Readings
 from sessions.models import InterviewSession
 from sessions.observer.cluster import ClusterWatch
 from sessions.observer.metrics_watch import MetricsWatch
+from sessions.observer.remote_reads import RemoteReads
 from sessions.observer.session_watch import LOOK_S, Mark, SessionWatch
 
 MIN_PAUSE_S = 0.1  # between two rounds of looks
@@ -32,7 +33,8 @@ class ClusterSessions:
         self._wake = threading.Event()
         self._stop = threading.Event()
         self.cluster = ClusterWatch(kube, (), now)
-        self.metrics = MetricsWatch(name, connect, now, self._namespaces, self._metrics_changed)
+        self.metrics = MetricsWatch(name, connect, now, self._namespaces, self._metrics_changed, self._wake.set)
+        self.remote = RemoteReads(name, self.cluster.kube, self.metrics.query, now, self._wake.set)
         self._thread = threading.Thread(target=self._run, name=f"checks {name[:20]}", daemon=True)
 
     def start(self) -> None:
@@ -42,7 +44,7 @@ class ClusterSessions:
 
     def begin(self, session: InterviewSession, mark: Mark) -> SessionWatch:
         """Follow one more session. Raises ``PackError`` where one of its scenarios cannot be read."""
-        watch = SessionWatch(session, self.cluster, mark, self._now, self._wake.set, self.metrics)
+        watch = SessionWatch(session, self.cluster, mark, self._now, self._wake.set, self.metrics, self.remote)
         self._watches = {**self._watches, session.pk: watch}
         self._wake.set()
         return watch
@@ -64,6 +66,7 @@ class ClusterSessions:
         self._stop.set()
         self._wake.set()
         self.metrics.pause()
+        self.remote.close()
         self.cluster.close()
         self._thread.join(0.3)
 

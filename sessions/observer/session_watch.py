@@ -14,7 +14,7 @@ from django.db import OperationalError, connection
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.checks import GRACE, Condition, ObjectRead
-from faults.errors import ClusterError, FaultError
+from faults.errors import ClusterError, FaultError, NotYet
 from faults.metrics import Readings
 from faults.models import FaultRun
 from faults.packs import Pack, PackError
@@ -29,6 +29,7 @@ from sessions.observer.label_selectors import matches
 from sessions.observer.metrics_watch import MetricsWatch
 from sessions.observer.outages import OutageWatch
 from sessions.observer.reader import CacheReader
+from sessions.observer.remote_reads import RemoteReads
 from sessions.observer.rows import live_state
 from sessions.observer.screens import CLUSTER_PANELS
 
@@ -60,6 +61,7 @@ class SessionWatch:
         now: Callable[[], datetime],
         wake: Callable[[], None] = lambda: None,
         metrics: MetricsWatch | None = None,
+        remote: RemoteReads | None = None,
     ) -> None:
         self.session_id = session.pk
         self.uuid = str(session.uuid)
@@ -68,6 +70,7 @@ class SessionWatch:
         self._packs: dict[int, tuple[SessionScenario, Pack]] = {}
         self.namespaces: frozenset[str] = frozenset()
         self._metrics = metrics
+        self._remote = remote
         self._wake = wake
         self._has_changed = threading.Event()
         self._looked_at: float | None = None
@@ -212,7 +215,10 @@ class SessionWatch:
             self._mark(self.session_id, ("link", "timeline"))
 
     def _evaluate(self, scenario: SessionScenario, pack: Pack) -> None:
-        outcomes = checking.look(pack, CacheReader(self.cluster.cache, self.cluster.kube))
+        try:
+            outcomes = checking.look(pack, CacheReader(self.cluster.cache, self.cluster.kube, self._remote))
+        except NotYet:  # what is asked for the first time is answered in a moment
+            return
         now = self._now()
         states = {state.key: state for state in CheckState.objects.filter(scenario=scenario)}
         if checking.is_worth_recording(states, pack, outcomes, now):

@@ -1,0 +1,120 @@
+"""Commands in containers: the exec subresource over a WebSocket, bounded in time and output.
+
+Whatever runs in a container may be made to flood its output, or never to end: what has come until then is the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import ssl
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Subprotocol
+
+from faults import errors
+from faults.kube.config import Access
+from faults.kube.statuses import error_of
+
+PROTOCOL = Subprotocol("v4.channel.k8s.io")
+MAX_COMMAND_S = 5.0
+MAX_OUTPUT_BYTES = 16 * 1024
+MAX_MESSAGE_BYTES = 1 << 20
+TIMED_OUT = 124
+"""The exit code of ``timeout`` from the coreutils."""
+_STDOUT, _STDERR, _STATUS = 1, 2, 3
+
+
+def run_command(
+    access: Access,
+    context: ssl.SSLContext,
+    headers: Mapping[str, str],
+    path: str,
+    container: str,
+    command: Sequence[str],
+) -> tuple[int, str]:
+    """Return the exit code of a command and what it wrote; 124 where it has not ended in time.
+
+    ``path`` is the pod's exec subresource. Raises ``ClusterError``: ``NotFound`` where no such container runs.
+    """
+    until = time.monotonic() + MAX_COMMAND_S
+    streams = [("container", container), ("stdout", "true"), ("stderr", "true")]
+    query = urlencode([*streams, *(("command", word) for word in command)])
+    try:
+        with _connection(access, context, headers, f"{path}?{query}") as connection:
+            return _read(connection, until)
+    except InvalidStatus as exc:
+        raise _refusal(exc) from exc
+    except (InvalidHandshake, ConnectionClosed, OSError) as exc:
+        raise errors.Unreachable(f"{access.server} did not run a command: {exc}") from exc
+
+
+def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:
+    url = urlsplit(access.server)
+    sock = socket.create_connection((url.hostname or "", url.port or 443), timeout=MAX_COMMAND_S)
+    try:
+        if access.refusal is not None and (why := access.refusal(str(sock.getpeername()[0]))):
+            raise errors.Unreachable(why, retryable=False)
+        return connect(
+            f"wss://{url.netloc}{url.path.rstrip('/')}{path}",
+            sock=sock,
+            ssl=context,
+            server_hostname=access.tls_server_name or url.hostname,
+            additional_headers=headers,
+            subprotocols=[PROTOCOL],
+            compression=None,
+            proxy=None,
+            open_timeout=MAX_COMMAND_S,
+            close_timeout=0.2,
+            ping_interval=None,
+            max_size=MAX_MESSAGE_BYTES,
+        )
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _read(connection: ClientConnection, until: float) -> tuple[int, str]:
+    output = b""
+    try:
+        while (left := until - time.monotonic()) > 0 and len(output) < MAX_OUTPUT_BYTES:
+            message = connection.recv(timeout=left, decode=False)
+            channel, data = (message[0], bytes(message[1:])) if message else (-1, b"")
+            if channel == _STATUS:
+                return _exit_code(data), _text(output)
+            if channel in (_STDOUT, _STDERR):
+                output += data
+    except TimeoutError:
+        pass
+    return TIMED_OUT, _text(output)
+
+
+def _text(output: bytes) -> str:
+    return output[:MAX_OUTPUT_BYTES].decode("utf-8", "replace")
+
+
+def _exit_code(data: bytes) -> int:
+    """Return the exit code from the Status at the end of a command; 1 where it tells none."""
+    try:
+        status: Any = json.loads(data)
+        if status.get("status") == "Success":
+            return 0
+        causes = status["details"]["causes"]
+        return int(next(cause["message"] for cause in causes if cause.get("reason") == "ExitCode"))
+    except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError):
+        return 1
+
+
+def _refusal(exc: InvalidStatus) -> errors.ClusterError:
+    """Return the API server's refusal; a kubelet says with 500 that a container does not run."""
+    error = error_of(
+        exc.response.status_code, bytes(exc.response.body or b""), dict(exc.response.headers.raw_items())
+    )
+    if "container not found" in error.message or "is not running" in error.message:
+        return errors.NotFound(error.message)
+    return error

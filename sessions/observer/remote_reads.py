@@ -1,0 +1,113 @@
+"""Reads of conditions that no watch delivers: pages, commands and access reviews, each asked once in an interval.
+
+They run in a thread of their own. A program of the candidate's may take its time to answer; neither the watch of the
+cluster nor other checks wait for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Any, Protocol
+
+from faults.errors import ClusterError
+from sessions.observer.kept_answers import KeptAnswers
+
+log = logging.getLogger(__name__)
+INTERVAL = timedelta(seconds=5)
+Question = tuple[Any, ...]
+
+
+class RemoteSource(Protocol):
+    """The verbs of a cluster client that are asked here."""
+
+    def review_access(self, user: str, attributes: Mapping[str, str]) -> dict[str, Any]:
+        """Return the status of a SubjectAccessReview."""
+
+    def fetch(self, namespace: str, server: str, path: str) -> tuple[int, bytes]:
+        """Return status and body of a page."""
+
+    def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
+        """Return exit code and output of a command."""
+
+
+class RemoteReads:
+    """The answers of one cluster, for all of its sessions. The thread begins with the first question.
+
+    ``query`` answers PromQL; ``answered`` is called where a question has its first answer.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: RemoteSource,
+        query: Callable[[str], Sequence[Any]],
+        now: Callable[[], datetime],
+        answered: Callable[[], None],
+    ) -> None:
+        self.query = query
+        self._name = name
+        self._source = source
+        self._answered = answered
+        self._wake = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._answers: KeptAnswers[Question, Any] = KeptAnswers(INTERVAL, now, self._begin)
+
+    def review_access(self, user: str, attributes: Mapping[str, str]) -> dict[str, Any]:
+        """Return the status of a SubjectAccessReview. Raises NotYet before the first answer, as the others do."""
+        return dict(self._answers.get(("access", user, *sorted(attributes.items()))))
+
+    def fetch(self, namespace: str, server: str, path: str) -> tuple[int, bytes]:
+        """Return status and body of a page."""
+        status, body = self._answers.get(("page", namespace, server, path))
+        return status, body
+
+    def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
+        """Return exit code and output of a command."""
+        code, output = self._answers.get(("command", namespace, pod, container, *command))
+        return code, output
+
+    def take_turn(self) -> None:
+        """Ask what is due."""
+        for question in self._answers.take_due():
+            if self._stop.is_set():
+                return
+            if self._answers.put(question, self._ask(question)):
+                self._answered()
+
+    def close(self) -> None:
+        """Ask no more; what hangs in a request ends with it."""
+        self._stop.set()
+        self._wake.set()
+
+    def _begin(self) -> None:
+        self._wake.set()
+        if self._thread is None and not self._stop.is_set():
+            self._thread = threading.Thread(target=self._run, name=f"reads {self._name[:20]}", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self._wake.clear()
+            self.take_turn()
+            self._wake.wait(self._answers.due_in_s())
+
+    def _ask(self, question: Question) -> Any:
+        try:
+            return self._verb(question)()
+        except ClusterError as exc:
+            log.info("A read in %s failed and is tried again: %s", self._name, exc)
+            return exc
+
+    def _verb(self, question: Question) -> Callable[[], Any]:
+        kind, *rest = question
+        if kind == "access":
+            return partial(self._source.review_access, rest[0], dict(rest[1:]))
+        if kind == "page":
+            return partial(self._source.fetch, *rest)
+        namespace, pod, container, *command = rest
+        return partial(self._source.run_command, namespace, pod, container, command)
