@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|^def test.*[ (]kubectl[,)]' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance lock clean
+.PHONY: help setup setup-dev run test lint format e2e bench torture testcluster contract-real parity conformance images lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,15 @@ parity: setup-dev ## Compare what every kubectl (PATH, folders in KUBECTLS) prin
 
 conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli"; CONFORMANCE_KUBECONFIG=FILE: on that one); writes docs/parity-conformance.md
 	@PYTHON=$(BIN)/python deploy/testcluster/conformance.sh $(ARGS)
+
+# The names under which simulated nodes know the images, behind a registry of yours.
+images: ## Build the images for real clusters, with Docker: make images REGISTRY=registry.example.com [PUSH=1]
+	@[ -n "$(REGISTRY)" ] || { echo "error: REGISTRY is not set. Run: make images REGISTRY=registry.example.com/team"; exit 1; }
+	@command -v docker >/dev/null || { echo "error: docker was not found. Run: sudo apt install docker.io"; exit 1; }
+	@docker build -f deploy/toolbox.Dockerfile -t $(REGISTRY)/toolbox:1 deploy
+	@docker build -f deploy/kubesim-nodes.Dockerfile -t $(REGISTRY)/kubesim .
+	@if [ -n "$(PUSH)" ]; then docker push $(REGISTRY)/toolbox:1 && docker push $(REGISTRY)/kubesim; fi
+	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run
 	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from faults import guardrails
+from faults import guardrails, toolbox
 from faults.engine import Change, Record, Target
 from faults.guardrails import Guardrails
 from faults.injectors import Create, PatchObject
+from faults.toolbox import Toolbox
 
 Obj = dict[str, Any]
 SERVICE_ACCOUNT = "platform-oncall"
@@ -25,28 +26,41 @@ GRANTING_KINDS = ("RoleBinding", "ClusterRoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def changes(namespaces: Sequence[str], rails: Guardrails | None = None) -> list[Change]:
+def changes(namespaces: Sequence[str], rails: Guardrails | None = None, box: Toolbox | None = None) -> list[Change]:
     """Return the changes that build it, bindings last: nothing is granted before it is all there.
 
-    Without ``rails`` it is what runs of earlier versions were made of: a step is known by its place in the list.
+    Without ``rails`` or ``box`` it is what runs of earlier versions were made of: a step is known by its place in
+    the list.
     """
-    limits = foundation(namespaces, rails)
+    limits = foundation(namespaces, rails, box)
+    home = home_of(namespaces, box)
     identity = [
-        _service_account(namespaces[0]),
+        _service_account(home),
+        *([toolbox.pod(box, account=SERVICE_ACCOUNT, selected=namespaces[0]), toolbox.role(box)] if box else []),
         *(_role(name, rails) for name in namespaces),
         _cluster_role(rails, namespaces),
-        *(_role_binding(name, namespaces[0]) for name in namespaces),
-        _cluster_role_binding(namespaces[0], rails),
+        *([_binding_to(toolbox.ROLE, box.namespace, home)] if box else []),
+        *(_binding_to(ROLE, name, home) for name in namespaces),
+        _cluster_role_binding(home, rails),
     ]
     tokens = [_without_token(name) for name in namespaces] if rails else []
     return [*limits, *tokens, *(Create(obj, injector="environment") for obj in identity)]
 
 
-def foundation(namespaces: Sequence[str], rails: Guardrails | None) -> list[Change]:
+def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[Change]:
     """Return the first of these changes: after them the cluster itself has to act before the rest can be made."""
-    limits = guardrails.objects(rails, namespaces) if rails else []
+    visitors = [box.namespace] if box else []
+    limits = guardrails.objects(rails, namespaces, visitors) if rails else []
     objects = [*(_namespace(name, rails) for name in namespaces), *limits]
+    if box:
+        shared = rails is not None and rails.shared
+        objects += [toolbox.namespace(box), toolbox.network_policy(box, namespaces, shared=shared)]
     return [Create(obj, injector="environment") for obj in objects]
+
+
+def home_of(namespaces: Sequence[str], box: Toolbox | None) -> str:
+    """Return the namespace of the candidate's service account: a pod can run only under one of its own namespace."""
+    return box.namespace if box else namespaces[0]
 
 
 def grants(record: Record) -> bool:
@@ -115,9 +129,9 @@ def _cluster_scoped_name(rails: Guardrails | None) -> str:
     return CLUSTER_ROLE + (rails.suffix if rails else "")
 
 
-def _role_binding(namespace: str, home: str) -> Obj:
-    meta = {"name": ROLE, "namespace": namespace}
-    return _binding("RoleBinding", meta, {"apiGroup": _RBAC, "kind": "Role", "name": ROLE}, home)
+def _binding_to(role: str, namespace: str, home: str) -> Obj:
+    meta = {"name": role, "namespace": namespace}
+    return _binding("RoleBinding", meta, {"apiGroup": _RBAC, "kind": "Role", "name": role}, home)
 
 
 def _cluster_role_binding(home: str, rails: Guardrails | None) -> Obj:

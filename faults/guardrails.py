@@ -77,12 +77,12 @@ def namespace_labels(rails: Guardrails) -> dict[str, str]:
     return {f"pod-security.kubernetes.io/{mode}": level for mode, level in levels.items()}
 
 
-def objects(rails: Guardrails, namespaces: Sequence[str]) -> list[Obj]:
-    """Return everything that limits the namespaces."""
+def objects(rails: Guardrails, namespaces: Sequence[str], visitors: Sequence[str] = ()) -> list[Obj]:
+    """Return everything that limits the namespaces. Pods of ``visitors``, other namespaces, may connect to theirs."""
     inside = [
         make
         for name in namespaces
-        for make in (_quota(rails, name), _limit_range(rails, name), _network_policy(name, namespaces))
+        for make in (_quota(rails, name), _limit_range(rails, name), _network_policy(name, namespaces, visitors))
     ]
     return [*inside, _policy(rails, namespaces), _policy_binding(rails)]
 
@@ -142,14 +142,14 @@ def _limit_range(rails: Guardrails, namespace: str) -> Obj:
     }
 
 
-def _network_policy(namespace: str, namespaces: Sequence[str]) -> Obj:
+def _network_policy(namespace: str, namespaces: Sequence[str], visitors: Sequence[str]) -> Obj:
     """Selecting every pod in both directions denies all that is not named: no metadata server, no other tenant."""
     tenants = _peer(namespaces)
     dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
     spec = {
         "podSelector": {},
         "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [tenants, _peer(["monitoring"])]}],
+        "ingress": [{"from": [tenants, _peer(["monitoring", *visitors])]}],
         "egress": [
             {"to": [tenants]},
             {"to": [_peer(["kube-system"]), {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], "ports": dns},

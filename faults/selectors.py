@@ -23,7 +23,10 @@ from faults.metrics import PrometheusSource, find_service, through_api_server, t
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
+from faults.toolbox import Toolbox
 
+TOOLBOX = "toolbox"
+"""The parameter of an environment that has its toolbox."""
 IMPATIENT_S = (0.5, 1.0)  # to connect, and between two bytes of an answer
 BINDINGS = (
     Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", True, frozenset()),
@@ -47,7 +50,7 @@ def bound_pack(run: FaultRun) -> Pack:
 def changes_of(run: FaultRun) -> list[Change]:
     """Return what a run changes in its cluster; the same list every time."""
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
-        return environment.changes(namespaces_of(run), guardrails_of(run))
+        return environment.changes(namespaces_of(run), guardrails_of(run), toolbox_of(run))
     return fault_changes(bound_pack(run).inject)
 
 
@@ -56,9 +59,21 @@ def namespaces_of(run: FaultRun) -> list[str]:
     return list(dict.fromkeys(run.namespaces.values()))
 
 
+def all_namespaces_of(run: FaultRun) -> list[str]:
+    """Return every namespace in which a run makes something: the toolbox's comes last."""
+    box = toolbox_of(run)
+    return [*namespaces_of(run), *([box.namespace] if box else [])]
+
+
 def guardrails_of(run: FaultRun) -> Guardrails | None:
     """Return the limits that an environment was planned with; None for one of an earlier version."""
-    return Guardrails.load(run.parameters)
+    return Guardrails.load({key: value for key, value in run.parameters.items() if key != TOOLBOX})
+
+
+def toolbox_of(run: FaultRun) -> Toolbox | None:
+    """Return the toolbox that an environment was planned with; None where it has none."""
+    found = run.parameters.get(TOOLBOX) if run.purpose == FaultRun.Purpose.ENVIRONMENT else None
+    return Toolbox(**found) if found else None
 
 
 def kube_for(cluster: Cluster) -> Kube:

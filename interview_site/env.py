@@ -13,6 +13,10 @@ from zoneinfo import ZoneInfo
 BASE_DIR = Path(__file__).resolve().parent.parent
 # RFC 1123, and the underscore that some networks use.
 _HOST_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?)*")
+# A name with an optional registry in front, and an optional tag or digest behind.
+_IMAGE = re.compile(
+    r"(?=.{1,300}$)[a-z0-9][a-z0-9.:-]*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*(:[\w][\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
+)
 
 
 class BadEnvironment(Exception):
@@ -91,6 +95,16 @@ def networks(name: str) -> list[str]:
             )
         found.append(str(network.network_address) if network.num_addresses == 1 else str(network))
     return found
+
+
+def image(name: str) -> str:
+    """Return a reference to a container image; empty where the variable is unset."""
+    value = text(name)
+    if value and not _IMAGE.fullmatch(value):
+        raise BadEnvironment(
+            f"{name}={value[:60]!r} is not the name of an image. Run: export {name}=registry.example.com/toolbox:1"
+        )
+    return value
 
 
 def url(name: str, default: str, schemes: Sequence[str]) -> str:

@@ -151,6 +151,9 @@ KUBESIM_URL = env.url("KUBESIM_URL", f"https://{_url_host}:{KUBESIM_PORT}", ("ht
 KUBESIM_CA_FILE = KUBESIM_DIR / "ca.crt"
 KUBESIM_TOKEN_FILE = KUBESIM_DIR / "control-token"
 
+# The image of candidates' toolboxes on real clusters (deploy/toolbox.Dockerfile); practice clusters know theirs.
+TOOLBOX_IMAGE = env.image("TOOLBOX_IMAGE")
+
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},

@@ -15,6 +15,7 @@ from django.utils.crypto import constant_time_compare
 from faults import selectors as fault_selectors
 from faults.models import ScenarioVersion
 from faults.packs import Pack
+from faults.toolbox import Toolbox
 from sessions.models import (
     Assessment,
     ClockEntry,
@@ -52,7 +53,8 @@ def sessions_for(user: User) -> QuerySet[InterviewSession]:
 def session_for(user: User, uuid: UUID | str) -> InterviewSession:
     """Return one session that the user may see; Http404 for a stranger, as for one that does not exist."""
     try:
-        return sessions_for(user).select_related("cluster").prefetch_related(None).get(uuid=uuid)
+        sessions = sessions_for(user).select_related("cluster", "environment").prefetch_related(None)
+        return sessions.defer("environment__fingerprint_before").get(uuid=uuid)
     except InterviewSession.DoesNotExist as exc:
         raise Http404("There is no such session.") from exc
 
@@ -64,6 +66,11 @@ def candidate_session(request: HttpRequest) -> InterviewSession | None:
         return None
     session = InterviewSession.objects.filter(uuid=uuid).select_related("environment").first()
     return session if session and is_candidate(request.session, session) else None
+
+
+def toolbox_for(session: InterviewSession) -> Toolbox | None:
+    """Return the session's toolbox; None where it has none, or no environment yet."""
+    return fault_selectors.toolbox_of(session.environment) if session.environment else None
 
 
 def bind_candidate(cookies: SessionBase, session: InterviewSession) -> None:

@@ -44,6 +44,7 @@ from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
 from faults.services.reverting import recheck_reverted, revert_run
 from faults.services.running import confirm_symptom, inject_run
+from faults.services.toolboxes import missing_toolbox, toolbox_image
 from faults.services.work import Report
 
 __all__ = [
@@ -73,6 +74,7 @@ __all__ = [
     "lend_cluster",
     "lift_panic",
     "mirror_deadline",
+    "missing_toolbox",
     "note_access_revoked",
     "note_credentials",
     "offered_clusters",
@@ -93,5 +95,6 @@ __all__ = [
     "runs_to_stop",
     "save_cluster",
     "seed_catalog",
+    "toolbox_image",
     "why_not",
 ]

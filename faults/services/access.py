@@ -83,13 +83,14 @@ def candidate_access(*, run: FaultRun, seconds: int) -> CandidateAccess:
     ``run`` is the session's environment. Raises ClusterError.
     """
     kube = selectors.kube_for(run.cluster)
-    home = selectors.namespaces_of(run)[0]
+    namespaces = selectors.namespaces_of(run)
+    home = environment.home_of(namespaces, selectors.toolbox_of(run))
     token, _expires = kube.token_request(home, environment.SERVICE_ACCOUNT, seconds=seconds)
     return CandidateAccess(
         server=kube.access.server,
         ca_pem=kube.access.ca_pem,
         token=token,
-        namespace=home,
+        namespace=namespaces[0],
         username=environment.username(home),
         cluster=run.cluster.name,
     )

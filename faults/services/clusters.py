@@ -12,6 +12,7 @@ from faults.models import Cluster, FaultRun
 from faults.packs import Pack
 from faults.services.leasing import check_kubeconfig
 from faults.tiers import policy_of
+from faults.toolbox import PRACTICE_IMAGE
 
 
 def ensure_practice_cluster(
@@ -19,12 +20,12 @@ def ensure_practice_cluster(
 ) -> Cluster:
     """Return the practice cluster of that name, made if need be; it drops itself at ``deadline``.
 
-    ``gpus`` is the number on each node; the images of the ``packs`` are there. Raises ClusterError where the host of
-    practice clusters does not answer.
+    ``gpus`` is the number on each node; the images of the ``packs`` and of the toolbox are there. Raises ClusterError
+    where the host of practice clusters does not answer.
     """
     bound = [pack.bind() for pack in packs]
     images = [image for pack in bound for image in pack.images]
-    present = [*dict.fromkeys(image for pack in bound for image in pack.requires.images)]
+    present = [*dict.fromkeys([PRACTICE_IMAGE, *(image for pack in bound for image in pack.requires.images)])]
     made = practice.create(name, deadline, nodes, gpus, images, present)
     parse(made["kubeconfig"])
     known = Cluster.objects.filter(name=name).first()

@@ -29,7 +29,7 @@ def establish(work: Work, run: FaultRun) -> None:
     changes, kube = selectors.changes_of(run), selectors.kube_for(run.cluster)
     apply, first = partial(_apply, work, work.engine(run)), 0
     if rails is not None:
-        first = len(environment.foundation(namespaces, rails))
+        first = len(environment.foundation(namespaces, rails, selectors.toolbox_of(run)))
         apply(changes[:first])
         _await(work, lambda: all(_has_account(kube, name) for name in namespaces))
     apply(changes, first)

@@ -13,6 +13,8 @@ from faults.metrics import GPU_QUERY, parse_gpus
 from faults.models import Cluster
 from faults.services.credentials import note_credentials
 from faults.services.leasing import check_kubeconfig
+from faults.services.toolboxes import toolbox_image
+from faults.toolbox import NAME, Toolbox
 
 TIMEOUT_S = (2.0, 4.0)  # to connect, and between two bytes: somebody waits for the page
 MIN_MINOR = 30  # admission policies are stable from 1.30 on
@@ -46,7 +48,7 @@ def _findings(cluster: Cluster) -> list[Finding]:
     try:
         findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
         note_credentials(cluster=cluster, accepted=True)
-        return [*findings, _metrics(kube), _gpu_metrics(cluster)]
+        return [*findings, _metrics(kube), _gpu_metrics(cluster), _toolbox(cluster)]
     except Unauthorized as exc:
         note_credentials(cluster=cluster, accepted=False)
         return [Finding("Credentials", f"{exc.message.rstrip('.')} (401): replace the kubeconfig above", False)]
@@ -75,7 +77,8 @@ def _permissions(kube: Kube, cluster: Cluster) -> Finding:
 def _needed(kube: Kube, cluster: Cluster) -> list[tuple[str, str, str]]:
     """Return (verb, group, resource) of all that an environment and the workloads of scenarios take."""
     rails = Guardrails.plan(tier=cluster.tier, home="check", gpus=1, rights=())
-    targets = {(c.target.api_version, c.target.kind) for c in environment.changes(["check"], rails)}
+    changes = environment.changes(["check"], rails, Toolbox(NAME, NAME))
+    targets = {(change.target.api_version, change.target.kind) for change in changes}
     kinds = [kube.resource(*target) for target in targets]
     made = {(kind.api_version.rpartition("/")[0], kind.plural) for kind in kinds} | set(_WORKLOADS)
     pairs = [(verb, *pair) for pair in sorted(made) for verb in ("get", "list", "create", "patch", "delete")]
@@ -122,6 +125,13 @@ def _gpu_metrics(cluster: Cluster) -> Finding:
     except ClusterError as exc:
         return Finding("GPU metrics", exc.message.rstrip("."), False, needed=False)
     return Finding("GPU metrics", f"Prometheus at {source.where} tells of {gpus} GPUs", bool(gpus), needed=False)
+
+
+def _toolbox(cluster: Cluster) -> Finding:
+    """Tell whether candidates get a toolbox here; they can do without, solutions cannot be rehearsed without."""
+    image = toolbox_image(cluster)
+    text = image or "None, since TOOLBOX_IMAGE is not set: candidates have the tools of their own machines only"
+    return Finding("Toolbox", text, bool(image), needed=False)
 
 
 def _metrics(kube: Kube) -> Finding:

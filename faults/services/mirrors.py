@@ -15,7 +15,7 @@ def mirror_of(run: FaultRun) -> MirrorJournal:
     mirror = Mirror(
         f"run-{run.uuid.hex}",
         run.deadline,
-        tuple(selectors.namespaces_of(run)),
+        tuple(selectors.all_namespaces_of(run)),
         owns_namespace=ours,
         sequence=run.pk,
     )

@@ -12,6 +12,8 @@ from faults.errors import FaultError
 from faults.guardrails import Guardrails
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
+from faults.services.toolboxes import toolbox_image
+from faults.toolbox import Toolbox
 
 
 def plan_environment_run(
@@ -20,8 +22,10 @@ def plan_environment_run(
     namespaces: Mapping[str, str],
     deadline: datetime,
     packs: Iterable[Pack] = (),
+    toolbox_namespace: str = "",
 ) -> FaultRun:
-    """Plan a session's namespaces (logical name -> real name) and the candidate's identity in the first of them.
+    """Plan a session's namespaces (logical name -> real name), the candidate's identity, and a toolbox if one is
+    asked for by its namespace and the cluster has an image for it.
 
     The limits of the namespaces follow from the cluster's tier and from what the session's packs ask for.
     """
@@ -34,11 +38,13 @@ def plan_environment_run(
         gpus=sum(pack.requires.nodes * pack.requires.gpus for pack in needed),
         rights=[right for pack in needed for right in pack.rights],
     )
+    image = toolbox_image(cluster) if toolbox_namespace else ""
+    box = Toolbox(toolbox_namespace, image) if image else None
     return FaultRun.objects.create(
         purpose=FaultRun.Purpose.ENVIRONMENT,
         cluster=cluster,
         namespaces=dict(namespaces),
-        parameters=rails.dump(),
+        parameters=rails.dump() | ({selectors.TOOLBOX: box.dump()} if box else {}),
         deadline=deadline,
     )
 

@@ -203,7 +203,7 @@ def _residue(work: Work, run: FaultRun) -> list[str]:
     steps and what descends from them; what the candidate made and changed meanwhile is theirs, and goes with the
     environment.
     """
-    kube, namespaces = work.kube(), selectors.namespaces_of(run)
+    kube, namespaces = work.kube(), selectors.all_namespaces_of(run)
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         before, after = run.fingerprint_before or {}, fingerprint(kube, namespaces)
         ours = partial(_of_session, run=run)
@@ -221,7 +221,7 @@ def _of_session(picture: Fingerprint, *, run: FaultRun) -> Fingerprint:
     copies = {f"v1/Namespace {NAMESPACE}"} if _others_have_copies(run) else set()
     if policy_of(run.cluster).is_exclusive:
         return {key: digest for key, digest in picture.items() if key not in copies}
-    names = selectors.namespaces_of(run)
+    names = selectors.all_namespaces_of(run)
     kept = tuple(f" {name}/" for name in names)
     own = {f"v1/Namespace {name}" for name in names}
     return {key: digest for key, digest in picture.items() if key in own or any(part in key for part in kept)}

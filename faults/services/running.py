@@ -96,7 +96,7 @@ def _picture_before(run: FaultRun) -> Fingerprint:
     """
     if run.purpose != FaultRun.Purpose.ENVIRONMENT:
         return namespace_picture(selectors.kube_for(run.cluster))
-    return fingerprint(selectors.kube_for(run.cluster), selectors.namespaces_of(run))
+    return fingerprint(selectors.kube_for(run.cluster), selectors.all_namespaces_of(run))
 
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:

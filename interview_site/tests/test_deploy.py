@@ -4,6 +4,9 @@ import configparser
 import re
 
 import pytest
+import yaml
+
+from faults import toolbox
 
 
 @pytest.fixture
@@ -56,3 +59,18 @@ def test_every_make_target_that_is_told_of_exists(settings, page):
     told = set(re.findall(r"(?:^|`|&& )make ([a-z0-9-]+)", (settings.BASE_DIR / page).read_text(), re.MULTILINE))
     assert told
     assert told <= targets
+
+
+def test_the_toolbox_is_built_with_what_it_promises_and_simulated_nodes_know_it(settings):
+    recipe = (settings.BASE_DIR / "deploy" / "toolbox.Dockerfile").read_text()
+    images = yaml.safe_load((settings.BASE_DIR / "kubesim" / "kubelet" / "images.yaml").read_text())["images"]
+    name, _, tag = toolbox.PRACTICE_IMAGE.rpartition(":")
+    entry = images[name][0]
+    simulated = {program for programs in entry["extra"].values() for program in programs}
+    for tool in toolbox.TOOLS:
+        assert re.search(rf"\b{tool}\b", recipe), tool
+        assert tool in simulated
+    assert f"--uid {toolbox.USER_ID} " in recipe
+    assert f"WORKDIR {toolbox.HOME}\n" in recipe
+    assert entry["workdir"] == toolbox.HOME
+    assert f"/toolbox:{tag}" in (settings.BASE_DIR / "Makefile").read_text()

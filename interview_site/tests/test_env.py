@@ -128,3 +128,18 @@ def test_a_network_that_is_none_or_everybody_is_refused(monkeypatch, value):
     monkeypatch.setenv("X", value)
     with pytest.raises(env.BadEnvironment, match="is not an address or a network"):
         env.networks("X")
+
+
+@pytest.mark.parametrize(
+    "value", ["Toolbox", "http://x/toolbox", "x/toolbox:", "x/toolbox@sha256:1", "a b", "-x", "x" * 301]
+)
+def test_an_image_is_a_name_with_tag_or_digest(variable, value):
+    variable(value)
+    with pytest.raises(env.BadEnvironment, match="is not the name of an image. Run: export FAULTLINE_X="):
+        env.image("FAULTLINE_X")
+
+
+@pytest.mark.parametrize("value", ["", "toolbox", "localhost:5000/a_b/toolbox:1.2", f"ghcr.io/x/y@sha256:{'0' * 64}"])
+def test_names_of_images_are_taken(variable, value):
+    variable(value)
+    assert env.image("FAULTLINE_X") == value

@@ -10,9 +10,10 @@ from django.db import transaction
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
-from faults.errors import FaultError, NotFound
+from faults.errors import FaultError, NotFound, NotYet
 from faults.models import Cluster, FaultRun
 from faults.packs import Pack
+from faults.toolbox import NAMESPACE
 from sessions import clock, events
 from sessions.models import InterviewSession
 from sessions.services import phases
@@ -26,6 +27,7 @@ TAKEN_BACK = (
 SYMPTOM_SECONDS = 60.0
 MAX_NAMESPACE = 56  # with the session's own ending it stays a DNS label
 SLACK = timedelta(seconds=10)  # to prepare takes less, mostly; the start moves the deadlines in any case
+TOOLBOX_PATIENCE = timedelta(seconds=60)  # for its image to be pulled; candidates can do without
 PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
 
 
@@ -71,7 +73,16 @@ def real_namespaces(session: InterviewSession, pack: Pack) -> dict[str, str]:
     """Return a pack's names of namespaces -> those in the cluster: on a shared one each session has its own."""
     if session.tier != Cluster.Tier.SHARED:
         return dict(pack.namespaces)
-    return {logical: f"{real[:MAX_NAMESPACE]}-{session.uuid.hex[:6]}" for logical, real in pack.namespaces.items()}
+    return {logical: _own_namespace(session, real) for logical, real in pack.namespaces.items()}
+
+
+def _own_namespace(session: InterviewSession, name: str) -> str:
+    """Return the name with the session's own ending."""
+    return f"{name[:MAX_NAMESPACE]}-{session.uuid.hex[:6]}"
+
+
+def _toolbox_namespace(session: InterviewSession) -> str:
+    return NAMESPACE if session.tier != Cluster.Tier.SHARED else _own_namespace(session, NAMESPACE)
 
 
 def _cluster(work: Work) -> None:
@@ -104,6 +115,7 @@ def _environment_run(session: InterviewSession) -> FaultRun:
             namespaces=session_namespaces(session, packs),
             deadline=clock.fault_deadline(session),
             packs=packs,
+            toolbox_namespace=_toolbox_namespace(session),
         )
         session.save(update_fields=["environment"])
     return session.environment
@@ -168,9 +180,14 @@ def _symptom(work: Work) -> None:
 
 
 def _access(work: Work) -> None:
+    environment = _require_environment(work.session)
+    missing = fault_services.missing_toolbox(run=environment, hold_s=phases.HOLD_S)
+    if missing and clock.now() < (work.phase.started_at or clock.now()) + TOOLBOX_PATIENCE:
+        raise NotYet(f"Waiting for the toolbox: {missing}")
     work.report("access", "Asking for the candidate's credentials")
-    access = fault_services.candidate_access(run=_require_environment(work.session), seconds=PROOF_SECONDS)
-    work.report("access", f"{access.username} may work in {access.namespace}")
+    access = fault_services.candidate_access(run=environment, seconds=PROOF_SECONDS)
+    lack = f"; the toolbox does not run: {missing}" if missing else ""
+    work.report("access", f"{access.username} may work in {access.namespace}{lack}")
 
 
 def _cluster_of(session: InterviewSession) -> Cluster:

@@ -19,6 +19,7 @@ from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE
 from faults.models import FaultRun
 from faults.reconciler import moved_deadlines
+from faults.services import toolboxes
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
 from sessions.services import phases as phase_services
@@ -246,6 +247,24 @@ def test_a_session_that_was_called_off_is_not_prepared(preparing, ada):
     services.end(session=preparing, actor=ada)
     jobs.prepare_session(preparing.pk)
     assert set(phases(preparing).values()) == {"queued"}
+
+
+def test_a_toolbox_whose_image_cannot_be_had_is_waited_for_and_then_told_of(preparing, monkeypatch):
+    monkeypatch.setattr(toolboxes, "PRACTICE_IMAGE", "ghcr.io/platform-tools/nothing:1")
+    monkeypatch.setattr(phase_services, "HOLD_S", 0.2)
+    phase = preparing.phases.get(key="access")
+    while phase.status == "queued":
+        preparing.phases.update(next_try_at=None)  # of the symptom, too, which is looked for meanwhile
+        jobs.prepare_session(preparing.pk)
+        phase.refresh_from_db()
+    assert phase.status == "running"
+    assert re.fullmatch("Waiting for the toolbox: (ErrImagePull|ImagePullBackOff)", phase.detail)
+    late = clock.now() - preparation.TOOLBOX_PATIENCE
+    preparing.phases.filter(key="access").update(next_try_at=None, started_at=late)
+    jobs.prepare_session(preparing.pk)
+    preparing.refresh_from_db()
+    assert preparing.state == "ready"
+    assert "; the toolbox does not run: " in preparing.phases.get(key="access").detail
 
 
 def test_a_session_of_questions_needs_no_cluster(ada, question_version):

@@ -139,3 +139,13 @@ def test_whatever_view_asks_a_cluster_answers_503_where_it_fails(candidate, live
     answer = candidate.get(url(live), headers=headers)
     assert (answer.status_code, answer["Retry-After"]) == (503, "5")
     assert "The cluster does not answer right now" in answer.content.decode()
+
+
+def test_the_live_page_tells_how_to_enter_the_toolbox_to_be_copied(candidate, live):
+    assert "kubectl exec" not in candidate.get(url(live)).content.decode()
+    live.environment.parameters = {"toolbox": {"namespace": "toolbox-a1", "image": "x"}}
+    live.environment.save()
+    page = candidate.get(url(live)).content.decode()
+    assert '<code id="cmd-toolbox">kubectl exec -it toolbox -n toolbox-a1 -- bash</code>' in page
+    assert 'data-copy="cmd-toolbox"' in page
+    assert "kubectl, crane, curl, jq, python3" in page

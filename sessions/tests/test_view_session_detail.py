@@ -129,3 +129,12 @@ def test_it_asks_a_stranger_to_sign_in(client, live):
 def test_it_rejects_post(client, ada, live):
     client.force_login(ada)
     assert client.post(url(live)).status_code == 405
+
+
+def test_the_command_that_enters_the_toolbox_is_shown_before_and_during_the_interview(page, ready, ada):
+    command = "kubectl exec -it toolbox -n toolbox -- bash"
+    assert command not in page(ready)
+    ready.environment.parameters = {"toolbox": {"namespace": "toolbox", "image": "x"}}
+    ready.environment.save()
+    assert command in page(ready)
+    assert command in page(services.start(session=ready, actor=ada))

@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from faults.errors import ClusterError, FaultError
+from faults.toolbox import TOOLS
 from sessions import clock, frames, presence, selectors, services
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
@@ -73,6 +74,8 @@ def _page(
         "has_cluster": session.environment_id is not None,
         "file_name": FILE_NAME,
         "namespace": _namespace(session),
+        "toolbox": selectors.toolbox_for(session),
+        "tools": TOOLS,
         "now_ms": round(clock.now().timestamp() * 1000),
         "error": error,
         "seq": seq,

@@ -69,7 +69,11 @@ def show(request: HttpRequest, session: InterviewSession, *, status: int = 200, 
 
 
 def _before(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
-    return {"outline": _outline(session, request), "interviewers": session.interviewers.all()}
+    return {
+        "outline": _outline(session, request),
+        "interviewers": session.interviewers.all(),
+        "toolbox": selectors.toolbox_for(session),
+    }
 
 
 def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
@@ -87,6 +91,7 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
         "later": "whole" not in request.GET,
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
         "packs": packs,
+        "toolbox": selectors.toolbox_for(session),
         "credit_form": CreditForm(),
     }
 

@@ -1,0 +1,167 @@
+"""A session's toolbox: a pod of its own, from which a candidate can work with nothing installed.
+
+It runs under the candidate's service account, which lives in the toolbox's namespace for that reason: kubectl in it
+may do what the candidate may, and nothing any more once the bindings are gone. The candidate may enter the pod and
+make nothing beside it, so that the namespace needs neither quota nor admission policy; the pod states its limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Obj = dict[str, Any]
+NAME = "toolbox"
+NAMESPACE = "toolbox"
+"""The namespace's name where a session has the cluster to itself; packs leave it alone."""
+ROLE = "toolbox-user"
+NETWORK_POLICY = "toolbox-egress"
+HOME = "/home/toolbox"
+USER_ID = 1000
+TOOLS = ("kubectl", "crane", "curl", "jq", "python3")
+"""The programs that briefs and solutions may count on; ``deploy/toolbox.Dockerfile`` installs them."""
+PRACTICE_IMAGE = "ghcr.io/platform-tools/toolbox:1"
+"""The image on simulated nodes, which know its programs; ``make images`` builds the same for real ones."""
+_RBAC = "rbac.authorization.k8s.io"
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_LEVELS = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "warn", "audit")}
+# What a candidate has changed there outlasts a restart of the container.
+_START = """test -e .kube/config || { mkdir -p .kube && printf '%s' "$1" > .kube/config; }
+exec sleep infinity"""
+_KUBECONFIG = """apiVersion: v1
+kind: Config
+clusters:
+- name: cluster
+  cluster:
+    server: https://kubernetes.default.svc
+    certificate-authority: {account}/ca.crt
+users:
+- name: {user}
+  user:
+    tokenFile: {account}/token
+contexts:
+- name: toolbox
+  context:
+    cluster: cluster
+    user: {user}
+    namespace: {namespace}
+current-context: toolbox
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """The toolbox that a session was planned with: its namespace and the image of its pod."""
+
+    namespace: str
+    image: str
+
+    @property
+    def command(self) -> str:
+        """The command that enters it."""
+        return f"kubectl exec -it {NAME} -n {self.namespace} -- bash"
+
+    def dump(self) -> Obj:
+        """Return it as JSON."""
+        return asdict(self)
+
+
+def namespace(box: Toolbox) -> Obj:
+    """Return the namespace, with the strictest level of Pod Security: the pod needs no more."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": box.namespace, "labels": dict(_LEVELS)}}
+
+
+def network_policy(box: Toolbox, namespaces: Sequence[str], *, shared: bool) -> Obj:
+    """Let the pod reach the session's namespaces, names, and any API server or registry by TLS.
+
+    In a cluster of the session's own it reaches all pods; nowhere the metadata server of the node, which has port 80.
+    """
+    pods: Obj = {"namespaceSelector": {"matchExpressions": [_named(namespaces)]} if shared else {}}
+    dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
+    tls = [{"protocol": "TCP", "port": port} for port in (443, 6443)]
+    spec = {
+        "podSelector": {},
+        "policyTypes": ["Ingress", "Egress"],
+        "egress": [{"to": [pods]}, {"ports": [*dns, *tls]}],
+    }
+    meta = {"name": NETWORK_POLICY, "namespace": box.namespace}
+    return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec}
+
+
+def role(box: Toolbox) -> Obj:
+    """Return the right to see the pod, to enter it, and to copy files to and from it, which is exec as well."""
+    rules = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},
+    ]
+    meta = {"name": ROLE, "namespace": box.namespace}
+    return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
+
+
+def pod(box: Toolbox, *, account: str, selected: str) -> Obj:
+    """Return the pod; kubectl in it selects the namespace ``selected``.
+
+    It stays on its node whatever becomes of that, and asks for next to nothing of it.
+    """
+    spec = {
+        "serviceAccountName": account,
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 1,  # sleep, as the first process, takes no notice of a signal
+        "tolerations": [
+            {"operator": "Exists", "effect": "NoExecute"},
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        ],
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_WITHOUT_GPU]}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [_container(box, _KUBECONFIG.format(account=_ACCOUNT, user=account, namespace=selected))],
+        "volumes": [{"name": "home", "emptyDir": {"sizeLimit": "1Gi"}}],
+    }
+    meta = {"name": NAME, "namespace": box.namespace, "labels": {"app": NAME}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def why_not_running(pod: Obj) -> str:
+    """Return why a pod's container does not run: no node, no image, or it has ended. Empty where it runs."""
+    status = pod.get("status") or {}
+    states = [found.get("state") or {} for found in status.get("containerStatuses") or []]
+    if any("running" in state for state in states):
+        return ""
+    reasons = [inner.get("reason") for state in states for inner in state.values()]
+    refused = [row.get("message") for row in status.get("conditions") or [] if row.get("status") == "False"]
+    return str(next(filter(None, (*reasons, *refused)), status.get("phase") or "Pending"))
+
+
+_WITHOUT_GPU = {
+    "weight": 100,
+    "preference": {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}]},
+}
+
+
+def _container(box: Toolbox, kubeconfig: str) -> Obj:
+    return {
+        "name": NAME,
+        "image": box.image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["sh", "-c", _START, NAME, kubeconfig],
+        "workingDir": HOME,
+        "env": [{"name": "HOME", "value": HOME}],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "32Mi"},
+            "limits": {"cpu": "1", "memory": "512Mi", "ephemeral-storage": "2Gi"},
+        },
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "home", "mountPath": HOME}],
+    }
+
+
+def _named(namespaces: Sequence[str]) -> Obj:
+    return {"key": "kubernetes.io/metadata.name", "operator": "In", "values": list(namespaces)}
