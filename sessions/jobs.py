@@ -21,6 +21,12 @@ def prepare_session(session_id: int) -> None:
 
 
 @without_fuss
+def start_part(session_id: int) -> None:
+    """Inject and prove the faults of a session's part, or take those of a skipped one back."""
+    services.run_parts(session_id=session_id)
+
+
+@without_fuss
 def end_session_access(session_id: int) -> None:
     """Cut the candidate off."""
     _sync_access(session_id)

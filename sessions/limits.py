@@ -64,6 +64,7 @@ GUESSES_TO_REPORT = Limit("wrong passwords of an account", 50, seconds=3600)
 JOIN_ADDRESS = Limit("join from an address", 10)
 INJECTING = ("prepare", "retry")  # the actions that have faults injected
 INJECTIONS = Limit("preparations of one session", 6)
+PART_STARTS = Limit("starts of parts in one session", 12)
 EXPORTS = Limit("exports by one person", 10)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from django.http import QueryDict
 
 from sessions.catalogue import QUESTION, SCENARIO, CatalogueItem
-from sessions.importers.plans import LONGEST, MOST_ENTRIES, MOST_PARTS
+from sessions.importers.plans import BEFORE, LONGEST, MOST_ENTRIES, MOST_PARTS
 
 PART = "part"
 MAX_KEY_LENGTH = 8
@@ -29,6 +29,7 @@ class PartDraft:
     minutes: str = ""
     tasks: str = ""
     criteria: str = ""
+    injection: str = BEFORE
     entries: list[CatalogueItem] = field(default_factory=list)
 
     @property
@@ -57,7 +58,13 @@ class PartDraft:
             "questions": [entry.name for entry in self.entries if not entry.is_scenario],
             "tasks": self.tasks.strip(),
             "criteria": [line.strip() for line in self.criteria.splitlines() if line.strip()],
+            "injection": self.injection if self.has_scenarios else BEFORE,
         }
+
+    @property
+    def has_scenarios(self) -> bool:
+        """Whether there is anything in it that could be injected."""
+        return any(entry.is_scenario for entry in self.entries)
 
 
 @dataclass
@@ -191,7 +198,8 @@ def _part(post: QueryDict, key: str) -> PartDraft:
     def typed(name: str) -> str:
         return str(post.get(f"{name}-{key}", ""))
 
-    return PartDraft(key, typed("title"), typed("minutes"), typed("tasks"), typed("criteria"))
+    injection = typed("injection") or BEFORE
+    return PartDraft(key, typed("title"), typed("minutes"), typed("tasks"), typed("criteria"), injection)
 
 
 def _draft(number: int, part: Mapping[str, Any], offered: Mapping[str, CatalogueItem]) -> PartDraft:
@@ -202,6 +210,7 @@ def _draft(number: int, part: Mapping[str, Any], offered: Mapping[str, Catalogue
         minutes=str(part["minutes"]),
         tasks=part.get("tasks", ""),
         criteria="\n".join(part.get("criteria", ())),
+        injection=part.get("injection", BEFORE),
         entries=[offered.get(ref) or _gone(ref) for ref in refs],
     )
 

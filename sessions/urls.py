@@ -11,6 +11,7 @@ from sessions.views import (
     join,
     panel,
     panic,
+    parts,
     session_action,
     session_detail,
     session_list,
@@ -47,6 +48,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         conduct.save_part_rating,
         name="session-part-rating",
     ),
+    path("sessions/<uuid:uuid>/parts/<int:part>/<slug:action>/", parts.part_action, name="session-part"),
     path(
         "sessions/<uuid:uuid>/ratings/<slug:criterion>/",
         conduct.save_interview_rating,

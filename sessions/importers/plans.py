@@ -1,7 +1,8 @@
 """Plans as YAML that a person writes: checked to the last field, resolved, and frozen as a new version.
 
 A part names scenarios by slug, and questions by their title, as ``bank/key``, or by UUID. A part without a scenario
-may have tasks to speak about (Markdown), and criteria to rate them by.
+may have tasks to speak about (Markdown), and criteria to rate them by. One with scenarios may say by ``injection``
+that their faults are injected when it starts.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ from django.utils.text import slugify
 from faults.models import Scenario, ScenarioVersion
 from faults.packs import PackError, safe_yaml
 from faults.plain_text import plain, plain_line
-from sessions.models import Plan, PlanVersion, Question, QuestionVersion
+from sessions.models import Plan, PlanVersion, Question, QuestionVersion, StagedPart
 from sessions.subjects import part_criterion_key
 
 LIMIT_CHARACTERS = 50_000
 MOST_PARTS, MOST_ENTRIES = 20, 50
 SHORTEST, LONGEST = 5, 450  # minutes of a whole interview
 MAX_CRITERIA, MAX_CRITERION_LENGTH, MAX_TASKS_LENGTH = 20, 200, 8000
-_FIELDS = {"title", "minutes", "scenarios", "questions", "tasks", "criteria"}
+_FIELDS = {"title", "minutes", "scenarios", "questions", "tasks", "criteria", "injection"}
+BEFORE = "before"
+INJECTIONS = (BEFORE, *StagedPart.Start.values)
+"""Times at which a part's faults are injected: before the interview (the default), or when the part starts."""
 
 Part = dict[str, Any]
 
@@ -176,7 +180,22 @@ def _part(number: int, item: object) -> Part:
         raise PlanProblem(f"Part {number}: name at least one scenario or question, or write tasks.")
     if lists["scenarios"] and spoken.get("criteria"):
         raise PlanProblem(f"Part {number}: its scenarios bring their own criteria; leave criteria out.")
-    return {"title": title.strip(), "minutes": minutes, **lists, **spoken}
+    staged = _injection(number, item, bool(lists["scenarios"]))
+    return {"title": title.strip(), "minutes": minutes, **lists, **spoken, **staged}
+
+
+def _injection(number: int, item: dict[str, Any], has_scenarios: bool) -> Part:
+    """Return when a part's faults are injected, where that is not before the interview."""
+    chosen = item.get("injection", BEFORE)
+    if chosen not in INJECTIONS:
+        raise PlanProblem(f"Part {number}: injection must be one of {', '.join(INJECTIONS)}.")
+    if chosen == BEFORE:
+        return {}
+    if not has_scenarios:
+        raise PlanProblem(f"Part {number}: it has no scenario that could be injected; leave injection out.")
+    if chosen == StagedPart.Start.AUTOMATIC and number == 1:
+        raise PlanProblem("Part 1: no part comes before it. Inject before the interview, or by the button.")
+    return {"injection": chosen}
 
 
 def _spoken(number: int, item: dict[str, Any]) -> Part:

@@ -15,6 +15,7 @@ from sessions.models.interview import (
 from sessions.models.limits import Attempt
 from sessions.models.metrics import MetricSample
 from sessions.models.scoring import Assessment, AssessmentRevision, Note, QuestionRecord, Rating
+from sessions.models.staging import StagedPart
 
 __all__ = [
     "Assessment",
@@ -38,4 +39,5 @@ __all__ = [
     "SessionEvent",
     "SessionQuestion",
     "SessionScenario",
+    "StagedPart",
 ]

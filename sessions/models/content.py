@@ -114,7 +114,8 @@ class PlanVersion(models.Model):
     summary = models.TextField(blank=True)
     parts = models.JSONField(
         help_text='[{"title": text, "minutes": int, "scenarios": [slug], "questions": [question uuid]}]; '
-        'a part without scenarios may have "tasks" (Markdown) and "criteria" ([text]).'
+        'a part without scenarios may have "tasks" (Markdown) and "criteria" ([text]); one with scenarios may have '
+        '"injection" ("button" or "automatic").'
     )
     scenarios = models.ManyToManyField(ScenarioVersion, blank=True, related_name="plans")
     close_while_paused = models.BooleanField(

@@ -13,6 +13,7 @@ from django.utils import timezone
 from faults.models import Cluster, FaultRun
 from sessions.models.append_only import AppendOnly
 from sessions.models.content import PlanVersion, QuestionVersion
+from sessions.models.staging import StagedPart
 
 
 class InterviewSession(models.Model):
@@ -113,6 +114,14 @@ class SessionScenario(models.Model):
     position = models.PositiveSmallIntegerField()
     fixed_at = models.DateTimeField(null=True, blank=True, help_text="When every check first passed.")
     held_at = models.DateTimeField(null=True, blank=True, help_text="When every check had held.")
+    stage = models.ForeignKey(
+        StagedPart,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="scenarios",
+        help_text="Its part, where that begins during the interview; empty: it is there from the start.",
+    )
 
     class Meta:
         ordering = ["session", "position"]
@@ -123,6 +132,16 @@ class SessionScenario(models.Model):
 
     def __str__(self) -> str:
         return f"{self.scenario_version.title} in {self.session_id}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the candidate has it to work on: its part has begun. Only then it is checked and rated."""
+        return self.stage is None or self.stage.began_at is not None
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether its part was left out."""
+        return self.stage is not None and self.stage.skipped_at is not None
 
 
 class SessionQuestion(models.Model):

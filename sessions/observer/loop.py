@@ -21,7 +21,7 @@ from faults.models import Cluster
 from faults.packs import PackError
 from sessions import access_enforcer, clock, nudges, presence
 from sessions.live import LiveState
-from sessions.models import InterviewSession, PreparationPhase, SessionEvent
+from sessions.models import InterviewSession, PreparationPhase, SessionEvent, StagedPart
 from sessions.observer.audience import AudienceWatch
 from sessions.observer.cluster_sessions import ClusterSessions
 from sessions.observer.publishing import Publisher
@@ -47,8 +47,8 @@ MIN_PAUSE_S = 0.02
 STOP_S = 1.0
 REDRAW = timedelta(seconds=30)  # a safety net: what no event tells of shows at the latest now
 REOPENED = 50  # events may become visible out of order where several processes commit
-IN_PROGRESS_PANELS = ("phases",)
-PHASE_OVER_PANELS = (*IN_PROGRESS_PANELS, "header", "run", "outcome")
+IN_PROGRESS_PANELS = ("phases", "stages")
+PHASE_OVER_PANELS = (*IN_PROGRESS_PANELS, "header", "run", "outcome", "notices")
 
 
 class Observer:
@@ -294,4 +294,6 @@ def _with_cluster() -> QuerySet[InterviewSession]:
 
 
 def _in_progress() -> QuerySet[InterviewSession]:
-    return _open_sessions().filter(Q(state=State.PREPARING) | Q(release_asked_at__isnull=False))
+    under_way = StagedPart.objects.filter(asked_at__isnull=False, began_at=None, skipped_at=None)
+    is_changing = Q(state=State.PREPARING) | Q(release_asked_at__isnull=False) | Q(pk__in=under_way.values("session"))
+    return _open_sessions().filter(is_changing)

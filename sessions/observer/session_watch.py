@@ -146,7 +146,8 @@ class SessionWatch:
         self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
         if session.state == State.LIVE and self.cluster.cache.complete and not is_withdrawn:
             for scenario, pack in list(self._packs.values()):
-                if not _is_withdrawn(scenario.run):  # what we take back is not the candidate's doing
+                # What we take back is not the candidate's doing; nor is what has not begun.
+                if scenario.is_open and not _is_withdrawn(scenario.run):
                     self._safely(partial(self._evaluate, scenario, pack))
 
     def _every(self, name: str, pause: timedelta, duty: Callable[[], None]) -> None:
@@ -178,7 +179,8 @@ class SessionWatch:
         """Learn which scenarios have been planned, the session's namespaces, and whether its credentials changed."""
         self._is_outdated |= session.cluster is not None and session.cluster.kubeconfig != self._kubeconfig
         spaces: set[str] = set(session.environment.namespaces.values()) if session.environment else set()
-        rows = session.scenarios.filter(run__isnull=False).select_related("run", "scenario_version__scenario")
+        rows = session.scenarios.filter(run__isnull=False)
+        rows = rows.select_related("run", "scenario_version__scenario", "stage")
         for scenario in rows:
             assert scenario.run is not None
             known = self._packs.get(scenario.pk)

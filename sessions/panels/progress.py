@@ -17,11 +17,12 @@ from sessions.panels.subject import (
     Subject,
     clock_of,
     judged_scenarios_of,
+    open_scenarios_of,
     outages_of,
     questions_of,
     released_hints,
-    scenarios_of,
     screen_of,
+    staged_parts_of,
 )
 from sessions.selectors import pack_for
 from sessions.services.release import WORKERS as RELEASE_PHASES
@@ -120,8 +121,8 @@ def statement(subject: Subject) -> Context:
         return {"parts": []}
     given = released_hints(subject.session)
     parts = [
-        {"title": row.scenario_version.title, "text": pack_for(row).statement, "hints": given[row.pk]}
-        for row in scenarios_of(subject.session)
+        {"row": row, "title": row.scenario_version.title, "text": pack_for(row).statement, "hints": given[row.pk]}
+        for row in open_scenarios_of(subject.session)
     ]
     return {"parts": parts, "several": len(parts) > 1}
 
@@ -145,7 +146,7 @@ def phases(subject: Subject) -> Context:
 
 def checks(subject: Subject) -> Context:
     """Return every scenario's checks and guards with verdict, finding and holding progress."""
-    groups = [_check_group(row, subject.now) for row in judged_scenarios_of(subject.session)]
+    groups = [_check_group(row, subject.now) for row in judged_scenarios_of(subject.session) if row.is_open]
     _say_once([row for group in groups for row in group["rows"]])
     times = [row.checked_at for group in groups for row in group["rows"] if row.checked_at]
     return {
@@ -162,7 +163,7 @@ def hints(subject: Subject) -> Context:
     """Return every hint of every scenario, released or not. For interviewers only."""
     may = subject.session.state in (InterviewSession.State.LIVE, InterviewSession.State.PAUSED)
     given = released_hints(subject.session)
-    groups = [_hint_group(row, given[row.pk]) for row in scenarios_of(subject.session)]
+    groups = [_hint_group(row, given[row.pk]) for row in open_scenarios_of(subject.session)]
     return {"groups": groups, "may_release": may}
 
 
@@ -175,6 +176,7 @@ def run_of_show(subject: Subject) -> Context:
     quiet = subject.session.is_quiet(subject.now)
     planned = [int(part.get("minutes") or 0) for part in subject.session.parts]
     room = part_minutes.room(planned, subject.session.minutes)
+    stages = {stage.number: stage for stage in staged_parts_of(subject.session)}
     parts = [
         {
             "number": index,
@@ -182,6 +184,7 @@ def run_of_show(subject: Subject) -> Context:
             "rated": bool(subjects.part_criteria(part)),
             "minutes": part.get("minutes"),
             "room": room[index],
+            "stage": stages.get(index),
             "scenarios": [
                 (f"s{row.pk}", row, words.HIDDEN if quiet else scenario_chip(row))
                 for row in scenarios
@@ -196,12 +199,25 @@ def run_of_show(subject: Subject) -> Context:
 
 def scenario_chip(scenario: SessionScenario) -> words.Chip:
     """Return how a scenario is shown: its fault run's state until it is fixed, then fixed and resolved."""
+    if not scenario.is_open:
+        return _chip_before(scenario)
     if scenario.held_at:
         return words.RUN[FaultRun.Status.RESOLVED]
     if scenario.fixed_at:
         failing = any(state.verdict == CheckState.Verdict.FAIL for state in scenario.check_states.all())
         return words.REGRESSED if failing else words.Chip("ring", "Fixed, holding", "teal")
     return words.RUN[FaultRun.Status(scenario.run.status)] if scenario.run else words.RUN[FaultRun.Status.PLANNED]
+
+
+def _chip_before(scenario: SessionScenario) -> words.Chip:
+    """Return how a scenario is shown whose part has not begun: skipped, waiting, or on the way."""
+    run, stage = scenario.run, scenario.stage
+    if scenario.is_skipped:
+        return words.SKIPPED
+    if stage is None or stage.asked_at is None:
+        return words.NOT_BEGUN
+    failed = run is not None and run.status in (FaultRun.Status.FAILED, FaultRun.Status.QUARANTINED)
+    return words.RUN[FaultRun.Status.FAILED if failed else FaultRun.Status.INJECTING]
 
 
 def _is_closed_for_pause(session: InterviewSession) -> bool:

@@ -20,6 +20,7 @@ from sessions.models import (
     SessionEvent,
     SessionQuestion,
     SessionScenario,
+    StagedPart,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
         session,
         Prefetch(
             "scenarios",
-            SessionScenario.objects.select_related("scenario_version__scenario", "run").order_by("position"),
+            SessionScenario.objects.select_related("scenario_version__scenario", "run", "stage").order_by("position"),
         ),
     )
     rows = list(session.scenarios.all())
@@ -65,6 +66,19 @@ def scenarios_of(session: InterviewSession) -> list[SessionScenario]:
         if row.run and row.run.scenario_version_id == row.scenario_version_id:
             row.run.scenario_version = row.scenario_version  # the same row: no need to read a whole pack twice
     return rows
+
+
+def open_scenarios_of(session: InterviewSession) -> list[SessionScenario]:
+    """Return the scenarios that the candidate has to work on: not those of parts that have not begun."""
+    return [row for row in scenarios_of(session) if row.is_open]
+
+
+def staged_parts_of(session: InterviewSession) -> list[StagedPart]:
+    """Return the parts that start during the interview, fetched once and only where there are any."""
+    if not any(part.get("injection") for part in session.parts):
+        return []
+    _fetch(session, "staged_parts")
+    return list(session.staged_parts.all())
 
 
 def judged_scenarios_of(session: InterviewSession) -> list[SessionScenario]:

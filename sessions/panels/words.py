@@ -65,6 +65,8 @@ NOT_RUN: Final = Chip("hollow", "Not run", "grey")
 ERROR: Final = Chip("octagon", "Check error", "red")
 UNTRACED: Final = "Not traceable to the candidate."
 HIDDEN: Final = Chip("dashed", "Not shown", "grey")
+SKIPPED: Final = Chip("dashed", "Skipped", "grey")
+NOT_BEGUN: Final = Chip("hollow", "Begins with its part", "grey")
 REGRESSED: Final = Chip("back", "Regressed", "orange")
 
 

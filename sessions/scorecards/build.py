@@ -137,7 +137,7 @@ def _plan(session: InterviewSession) -> dict[str, Any] | None:
 
 
 def _scenarios(session: InterviewSession) -> list[SessionScenario]:
-    rows = session.scenarios.select_related("scenario_version__scenario", "run__scenario_version__scenario")
+    rows = session.scenarios.select_related("scenario_version__scenario", "run__scenario_version__scenario", "stage")
     hints = HintRelease.objects.select_related("by").order_by("at")
     return list(rows.prefetch_related("check_states", Prefetch("hint_releases", hints)))
 

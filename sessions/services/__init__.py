@@ -47,6 +47,7 @@ from sessions.services.scoring import (
     save_subject_rating,
     submit_assessment,
 )
+from sessions.services.staging import hold_part, retry_part, run_parts, skip_part, start_part
 
 __all__ = [
     "AccessOrder",
@@ -68,6 +69,7 @@ __all__ = [
     "engage_panic",
     "extend",
     "grants_of_session",
+    "hold_part",
     "housekeep",
     "issue_join_link",
     "keep_sample",
@@ -82,15 +84,19 @@ __all__ = [
     "release_hint",
     "reopen",
     "resume",
+    "retry_part",
     "retry_preparation",
     "revise_assessment",
+    "run_parts",
     "run_preparation",
     "run_release",
     "save_assessment",
     "save_question_record",
     "save_rating",
     "save_subject_rating",
+    "skip_part",
     "start",
+    "start_part",
     "submit_assessment",
     "sync_access",
 ]

@@ -20,6 +20,8 @@ def release_hint(*, scenario: SessionScenario, index: int, actor: User) -> HintR
     if given := HintRelease.objects.filter(scenario=scenario, index=index).first():
         return given
     require(session, OPEN, "give hints")
+    if not scenario.is_open:
+        raise SessionError("Its part has not begun: the candidate would learn of it by the hint.", "index")
     tier, text = _hint(scenario, index)
     now = clock.now()
     hint = HintRelease.objects.create(

@@ -23,6 +23,7 @@ from sessions.models import (
     QuestionVersion,
     SessionQuestion,
     SessionScenario,
+    StagedPart,
 )
 from sessions.services import clusters
 from sessions.services.rows import clean_text
@@ -207,14 +208,27 @@ def _default_title(plan_version: PlanVersion | None, parts: list[Part]) -> str:
 def _fill(session: InterviewSession, parts: list[Part]) -> None:
     scenarios = [(number, version) for number, (_, found, _) in enumerate(parts) for version in found]
     questions = [(number, version) for number, (_, _, found) in enumerate(parts) for version in found]
+    stages = {stage.number: stage for stage in _stages(session, parts)}
+    StagedPart.objects.bulk_create(stages.values())
     SessionScenario.objects.bulk_create(
-        SessionScenario(session=session, part=part, position=position, scenario_version=version)
+        SessionScenario(
+            session=session, part=part, position=position, scenario_version=version, stage=stages.get(part)
+        )
         for position, (part, version) in enumerate(scenarios)
     )
     SessionQuestion.objects.bulk_create(
         SessionQuestion(session=session, part=part, position=position, question_version=version)
         for position, (part, version) in enumerate(questions)
     )
+
+
+def _stages(session: InterviewSession, parts: list[Part]) -> list[StagedPart]:
+    """Return the parts that start during the interview."""
+    return [
+        StagedPart(session=session, number=number, start=outline["injection"])
+        for number, (outline, scenarios, _) in enumerate(parts)
+        if scenarios and outline.get("injection") in StagedPart.Start.values
+    ]
 
 
 def _invite(session: InterviewSession, people: list[User]) -> None:

@@ -18,18 +18,24 @@ from sessions.services.release import JOB as RELEASE_JOB
 from sessions.services.release import WORKERS as RELEASE_PHASES
 from sessions.services.release import ask_for_release
 from sessions.services.rows import State, locked
+from sessions.services.staging import JOB as PART_JOB
+from sessions.services.staging import start_due_parts, unfinished_sessions
 
 PREPARE_JOB = "sessions.jobs.prepare_session"
 PATIENCE = timedelta(seconds=5)  # a job that ended without a word is not published again before
 
 
 def housekeep(now: datetime) -> int:
-    """Release what ended 30 minutes ago, end quiet times that are over, and publish again the jobs that died.
+    """Release what ended 30 minutes ago, end quiet times that are over, start the parts that start by themselves, and
+    publish again the jobs that died.
 
     Returns how many jobs were published.
     """
     end_quiet_that_is_over(now)
-    return _release_overdue(now) + sum(_republish(job, sessions, now) for job, sessions in _unfinished().items())
+    start_due_parts(now)
+    released = _release_overdue(now)
+    held = set(Lease.objects.filter(until__gt=now).values_list("name", flat=True))
+    return released + sum(_republish(job, sessions, held, now) for job, sessions in _unfinished().items())
 
 
 def _release_overdue(now: datetime) -> int:
@@ -53,11 +59,11 @@ def _unfinished() -> dict[str, QuerySet[InterviewSession]]:
     return {
         PREPARE_JOB: InterviewSession.objects.filter(state=State.PREPARING),
         RELEASE_JOB: InterviewSession.objects.filter(release_asked_at__isnull=False, released_at__isnull=True),
+        PART_JOB: unfinished_sessions(),
     }
 
 
-def _republish(job: str, sessions: QuerySet[InterviewSession], now: datetime) -> int:
-    held = set(Lease.objects.filter(until__gt=now).values_list("name", flat=True))
+def _republish(job: str, sessions: QuerySet[InterviewSession], held: set[str], now: datetime) -> int:
     unheld = [each.pk for each in sessions.only("tier", "cluster_id") if lease_name_of(each) not in held]
     stalled = [pk for pk in unheld if _is_due(job, pk, now)]
     for pk in stalled:

@@ -20,7 +20,7 @@ from faults.tiers import policy_of_tier
 from sessions import clock, end_requests, events
 from sessions.errors import SessionError
 from sessions.models import ClockEntry, InterviewSession
-from sessions.services import clusters, phases, preparation
+from sessions.services import clusters, phases, preparation, staging
 from sessions.services.deadlines import move_deadlines
 from sessions.services.quiet import stop_quiet
 from sessions.services.release import ask_for_release
@@ -107,6 +107,7 @@ def resume(*, session: InterviewSession, actor: User | None) -> InterviewSession
     events.append(session, "session.resumed", actor=actor)
     if session.close_while_paused:
         _enforce_access(session, "restore_session_access")
+    staging.continue_part(session)
     return session
 
 
@@ -226,7 +227,7 @@ def _lengthen(session: InterviewSession, kind: ClockEntry.Kind, seconds: int, re
 
 
 def _require_active_faults(session: InterviewSession) -> None:
-    for scenario in session.scenarios.select_related("run", "scenario_version"):
+    for scenario in session.scenarios.filter(stage__isnull=True).select_related("run", "scenario_version"):
         run = scenario.run
         if run is None or run.status != FaultRun.Status.ACTIVE or run.symptom_at is None:
             word = "not prepared" if run is None else FaultRun.Status(run.status).label.lower()
@@ -238,5 +239,5 @@ def _require_active_faults(session: InterviewSession) -> None:
 def _require_kept_faults(session: InterviewSession) -> None:
     """A fault that the candidate has repaired is no obstacle; one that was withdrawn is."""
     gone = [FaultRun.Status.REVERTING, FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED]
-    if session.scenarios.filter(run__status__in=gone).exists():
+    if session.scenarios.filter(run__status__in=gone).exclude(stage__skipped_at__isnull=False).exists():
         raise SessionError("The faults have been withdrawn already, so this session cannot be reopened.")

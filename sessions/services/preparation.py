@@ -15,7 +15,7 @@ from faults.models import Cluster, FaultRun
 from faults.packs import Pack
 from faults.toolbox import NAMESPACE
 from sessions import clock, events
-from sessions.models import InterviewSession
+from sessions.models import InterviewSession, SessionScenario
 from sessions.services import phases
 from sessions.services.deadlines import move_deadlines
 from sessions.services.phases import Work
@@ -33,9 +33,10 @@ PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
 
 def plan_phases(session: InterviewSession) -> None:
     """Write the phases down. A session without scenarios needs no cluster, and so has none."""
-    found = [s.scenario_version for s in session.scenarios.select_related("scenario_version__scenario")]
-    if not found:
+    rows = list(session.scenarios.select_related("scenario_version__scenario"))
+    if not rows:
         return
+    found = [row.scenario_version for row in rows if row.stage_id is None]
     phases.add(
         session,
         [
@@ -102,7 +103,7 @@ def _cluster(work: Work) -> None:
 
 def _environment(work: Work) -> None:
     run = _environment_run(work.session)
-    _inject(run, work)
+    inject(run, work)
 
 
 @transaction.atomic
@@ -121,7 +122,7 @@ def _environment_run(session: InterviewSession) -> FaultRun:
     return session.environment
 
 
-def _require_environment(session: InterviewSession) -> FaultRun:
+def require_environment(session: InterviewSession) -> FaultRun:
     """Return the session's environment. One that was taken back does not return: its cluster may be gone, too."""
     assert session.environment_id is not None  # the environment phase is done
     environments = FaultRun.objects.select_related("cluster").defer("fingerprint_before")
@@ -131,21 +132,23 @@ def _require_environment(session: InterviewSession) -> FaultRun:
     return environment
 
 
-def _inject_fault(work: Work) -> None:
-    _require_environment(work.session)
-    run = _fault_run(work)
+def inject_fault(work: Work) -> None:
+    """Inject the fault of a phase's scenario."""
+    require_environment(work.session)
+    run = plan_run(work.session, work.scenario())
     try:
-        _inject(run, work)
+        inject(run, work)
     except NotFound:  # the cluster has come back from a snapshot, and has forgotten what was made a moment ago
         environment = work.session.environment
         assert environment is not None  # its phase is done
         fault_services.restore_access(run=environment)
-        _inject(run, work)
+        inject(run, work)
 
 
 @transaction.atomic
-def _fault_run(work: Work) -> FaultRun:
-    session, scenario = locked(work.session), work.scenario()
+def plan_run(session: InterviewSession, scenario: SessionScenario) -> FaultRun:
+    """Return the scenario's run, planned where there is none yet."""
+    session = locked(session)
     if scenario.run is None:
         scenario.run = fault_services.plan_fault_run(
             cluster=_cluster_of(session),
@@ -159,12 +162,14 @@ def _fault_run(work: Work) -> FaultRun:
     return scenario.run
 
 
-def _inject(run: FaultRun, work: Work) -> None:
+def inject(run: FaultRun, work: Work) -> None:
+    """Make the changes of a run."""
     fault_services.inject_run(run_id=run.pk, holder=work.holder, now=clock.now(), report=work.report)
 
 
-def _symptom(work: Work) -> None:
-    _require_environment(work.session)
+def confirm_symptom(work: Work) -> None:
+    """Look until the symptoms of a phase's scenario show."""
+    require_environment(work.session)
     run = work.scenario().run
     assert run is not None  # the inject phase of this scenario is done
     run = fault_services.confirm_symptom(
@@ -180,7 +185,7 @@ def _symptom(work: Work) -> None:
 
 
 def _access(work: Work) -> None:
-    environment = _require_environment(work.session)
+    environment = require_environment(work.session)
     missing = fault_services.missing_toolbox(run=environment, hold_s=phases.HOLD_S)
     if missing and clock.now() < (work.phase.started_at or clock.now()) + TOOLBOX_PATIENCE:
         raise NotYet(f"Waiting for the toolbox: {missing}")
@@ -210,7 +215,7 @@ def _become_ready(session_id: int) -> None:
 WORKERS: dict[str, phases.Worker] = {
     "cluster": _cluster,
     "environment": _environment,
-    "inject": _inject_fault,
-    "symptom": _symptom,
+    "inject": inject_fault,
+    "symptom": confirm_symptom,
     "access": _access,
 }

@@ -97,7 +97,7 @@ def _revert(run: FaultRun, work: Work) -> None:
     except OutOfTime:
         work.report("revert", GOES_WITH_IT)
         return
-    _require_reverted([FaultRun.objects.get(pk=run.pk)])
+    require_reverted([FaultRun.objects.get(pk=run.pk)])
 
 
 class OutOfTime(FaultError):
@@ -120,7 +120,7 @@ def _check_time(until: datetime | None) -> None:
         raise OutOfTime("The time for reverting is over.")
 
 
-def _require_reverted(runs: list[FaultRun]) -> None:
+def require_reverted(runs: list[FaultRun]) -> None:
     """Raise NeedsPerson with the command that helps, unless every run is reverted."""
     left = [run for run in runs if run.status != FaultRun.Status.REVERTED]
     if left:
@@ -133,11 +133,11 @@ def _drop(work: Work) -> None:
     cluster, runs = work.session.cluster, _runs(work.session)
     assert cluster is not None  # planned only where there is one
     if not policy_of(cluster).may_be_dropped:
-        _require_reverted(runs)
+        require_reverted(runs)
     fault_services.release_cluster(cluster=cluster)
     for run in [run for run in runs if run.status != FaultRun.Status.REVERTED]:
         fault_services.revert_run(run_id=run.pk, holder=work.holder, now=clock.now())  # asks whether it has gone
-    _require_reverted(_runs(work.session))
+    require_reverted(_runs(work.session))
     fault_services.give_back_cluster(cluster=cluster, holder=work.session.uuid)
 
 

@@ -85,6 +85,8 @@ def save_subject_rating(
     assessment = editable_assessment(session, actor)
     if subject.criterion(criterion) is None:
         raise SessionError(f"The rubric has no criterion {criterion!r}.", "criterion")
+    if subject.scenario is not None and not subject.scenario.is_open:
+        raise SessionError("Its part has not begun, so that there is nothing to rate yet.", "criterion")
     check_level(level)
     note = clean_text(note, field="note", name="The note", limit=LONGEST_TEXT)
     rating, new = Rating.objects.get_or_create(assessment=assessment, criterion=criterion, **subject.columns)

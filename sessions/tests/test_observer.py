@@ -19,7 +19,7 @@ from faults import services as fault_services
 from faults.models import Lease
 from faults.packs import PackError
 from sessions import events, frames, nudges, presence, services
-from sessions.models import CheckState, InterviewSession
+from sessions.models import CheckState, InterviewSession, StagedPart
 from sessions.observer import loop, screens, session_watch
 from sessions.observer.cluster import PANEL_KINDS, ClusterWatch
 from sessions.observer.cluster_sessions import ClusterSessions
@@ -397,6 +397,11 @@ def test_a_kind_that_a_new_scenario_reads_is_watched_from_then_on(watched):
 
 
 def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ada):
+    stage = StagedPart.objects.create(session=broken, number=0, start="button")
+    broken.scenarios.update(stage=stage)
+    watched.look()
+    assert not CheckState.objects.exists(), "its part has not begun"
+    broken.staged_parts.update(began_at=time())
     watched.look()
     verdicts = dict(CheckState.objects.values_list("key", "verdict"))
     assert verdicts["job-complete"] == "fail"

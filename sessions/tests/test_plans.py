@@ -68,6 +68,15 @@ def test_what_is_written_back_reads_the_same(parts):
     assert plans.parse_parts(text) == parts
 
 
+def test_a_part_may_be_injected_when_it_starts_and_before_is_what_goes_without_saying(parts):
+    def with_injection(chosen):
+        return plans.parse_parts(GOOD.replace("minutes: 30", f"minutes: 30\n  injection: {chosen}"))
+
+    assert with_injection("before") == parts
+    assert with_injection("button")[0] == parts[0] | {"injection": "button"}
+    assert plans.parse_parts(plans.parts_as_yaml(with_injection("button"))) == with_injection("button")
+
+
 def test_json_is_read_too(parts):
     assert plans.parse_parts(json.dumps(parts)) == parts
 
@@ -112,6 +121,13 @@ def test_a_title_in_two_banks_must_be_named_by_its_key(parts, question_version):
             "Part 1: the criterion “names the labels” is in it twice",
         ),
         (GOOD.replace("minutes: 30", "minutes: 30\n  criteria: [Calm]"), "Part 1: its scenarios bring their own"),
+        (
+            GOOD.replace("minutes: 30", "minutes: 30\n  injection: later"),
+            "Part 1: injection must be one of bef",
+        ),
+        (GOOD.replace("minutes: 30", "minutes: 30\n  injection: [before]"), "Part 1: injection must be one of"),
+        (GOOD.replace("minutes: 30", "minutes: 30\n  injection: automatic"), "Part 1: no part comes before it"),
+        (GOOD.replace("minutes: 15", "minutes: 15\n  injection: button"), "Part 2: it has no scenario"),
     ],
 )
 def test_it_refuses_with_the_part_and_the_cause(scenario_version, question_version, text, message):

@@ -22,8 +22,9 @@ from faults.reconciler import moved_deadlines
 from faults.services import toolboxes
 from sessions import clock, jobs, services
 from sessions.errors import SessionError
+from sessions.models import InterviewSession, PreparationPhase
 from sessions.services import phases as phase_services
-from sessions.services import preparation
+from sessions.services import preparation, staging
 from sessions.services.phases import lease_name
 
 SLUG = "architecture-mismatch"
@@ -356,3 +357,70 @@ def _until_gone(kube, namespace):
             return
         RealClock().wait(0.02)
     raise AssertionError(f"{namespace} is still there")
+
+
+@pytest.fixture
+def staged(ada, practice):
+    """A live session with two parts that wait, in a cluster in which nothing is broken yet."""
+    fault_services.seed_catalog()
+    outline = [
+        {"title": slug, "minutes": 20, "scenarios": [slug], "questions": [], "injection": "button"}
+        for slug in (SLUG, "gpu-requests")
+    ]
+    session = services.create_session(owner=ada, candidate_name="Sam", outline=outline)
+    services.prepare(session=session, actor=ada)
+    jobs.prepare_session(session.pk)
+    yield services.start(session=session, actor=ada)
+    session.refresh_from_db()
+    if session.cluster is not None and session.cluster.released_at is None:
+        fault_services.release_cluster(cluster=session.cluster)
+
+
+def die_after_injecting(session):
+    """Do what a worker does that dies between the injection and the proof."""
+    phase_services.run(session.pk, {"inject": staging.WORKERS["inject"]}, lambda each: each.state == "live")
+
+
+def names(kube, kind, version, namespace):
+    try:
+        return {found["metadata"]["name"] for found in kube.list(version, kind, namespace)}
+    except NotFound:
+        return set()
+
+
+def test_it_is_injected_once_proven_kept_skipped_and_reverted(staged, ada):
+    row = staged.scenarios.get(part=0)
+    kube = fault_selectors.kube_for(InterviewSession.objects.select_related("cluster").get(pk=staged.pk).cluster)
+    namespace = fault_selectors.pack_of(row.scenario_version).bind().namespaces["workloads"]
+    assert names(kube, "Job", "batch/v1", namespace) == set()
+
+    services.start_part(session=staged, number=0, actor=ada)
+    die_after_injecting(staged)
+    assert staged.staged_parts.get(number=0).began_at is None
+    steps = staged.scenarios.get(part=0).run.steps.count()
+    for _ in range(2):
+        jobs.start_part(staged.pk)
+    row = staged.scenarios.get(part=0)
+    assert staged.staged_parts.get(number=0).began_at >= row.run.symptom_at
+    assert (row.run.status, row.run.steps.count()) == ("active", steps)
+    broken = names(kube, "Job", "batch/v1", namespace)
+    assert len(broken) == 1
+
+    services.start_part(session=staged, number=1, actor=ada)
+    die_after_injecting(staged)
+    other = staged.scenarios.get(part=1).run
+    elsewhere = next(iter(other.namespaces.values()))
+    assert len(names(kube, "Job", "batch/v1", elsewhere)) == 2
+    services.skip_part(session=staged, number=1, actor=ada)
+    jobs.start_part(staged.pk)
+    other.refresh_from_db()
+    assert (other.status, other.residue) == ("reverted", [])
+    assert names(kube, "Job", "batch/v1", elsewhere) == set()
+    assert names(kube, "Job", "batch/v1", namespace) == broken
+
+    services.end(session=staged, actor=ada)
+    services.release(session=staged, actor=ada)
+    jobs.release_session(staged.pk)
+    staged.refresh_from_db()
+    assert (staged.residue, staged.release_outcome) == ([], "reverted")
+    assert not staged.phases.exclude(status=PreparationPhase.Status.DONE).exists()

@@ -75,6 +75,24 @@ def test_a_change_is_a_new_version_and_the_same_content_none(signed_in, stored, 
     assert [part["title"] for part in stored.versions.first().parts] == ["Part 2", "Repair"]
 
 
+def test_each_part_with_a_scenario_is_asked_when_its_faults_are_injected(signed_in, stored, ref):
+    url = f"/plans/{stored.uuid}/"
+    typed = {
+        "title": "An hour",
+        "minutes-p1": "5",
+        "row": ["part:p1", ref, "part:p2", REPAIR],
+        "injection-p2": "automatic",
+    }
+    page = signed_in.post(url, {**typed, "do": "refresh"}).content.decode()
+    assert '<option value="automatic" selected>' in page
+    assert 'id="injection-p1"' not in page
+    assert signed_in.post(url, {**typed, "save": ""}).status_code == 302
+    assert [part.get("injection") for part in stored.versions.first().parts] == [None, "automatic"]
+    assert '<option value="automatic" selected>' in signed_in.get(url).content.decode()
+    moved = {**typed, "row": ["part:p2", REPAIR, "part:p1", ref], "save": ""}
+    assert "no part comes before it" in signed_in.post(url, moved).content.decode()
+
+
 def test_a_second_plan_of_the_same_title_gets_a_slug_of_its_own(signed_in, stored, ref):
     signed_in.post(NEW, {"title": "An hour", "save": "", "row": ["part:a", ref]})
     assert sorted(Plan.objects.values_list("slug", flat=True)) == ["an-hour", "an-hour-2"]

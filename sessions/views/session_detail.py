@@ -77,8 +77,9 @@ def _before(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 
 def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
-    proof = [(row, progress.scenario_chip(row), symptom_s(row.run)) for row in scenarios_of(session)]
-    return {**_before(session, request), "proof": proof}
+    rows = scenarios_of(session)
+    proof = [(row, progress.scenario_chip(row), symptom_s(row.run)) for row in rows if row.is_open]
+    return {**_before(session, request), "proof": proof, "later_scenarios": [row for row in rows if not row.is_open]}
 
 
 def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
