@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -103,7 +104,7 @@ def run_parts(*, session_id: int) -> None:
     skipped = -1
     while skipped != _count_skipped(session_id):  # a part was skipped meanwhile: now it is to be taken back
         skipped = _count_skipped(session_id)
-        if phases.run(session_id, WORKERS, lambda session, known=skipped: _wanted(session, known)):  # type: ignore[misc]
+        if phases.run(session_id, WORKERS, partial(_wanted, skipped=skipped)):
             _begin(session_id)
 
 
@@ -222,8 +223,8 @@ def _inject(work: Work) -> None:
 def _plan_run(work: Work) -> FaultRun:
     """Plan the run of a phase's scenario while the part is wanted: an end or a skip finds every run there is."""
     session, scenario = locked(work.session), work.scenario()
-    stage = StagedPart.objects.get(pk=scenario.stage_id)
-    if session.state != State.LIVE or stage.skipped_at is not None:
+    wanted = StagedPart.objects.filter(scenarios=scenario, skipped_at=None).exists()
+    if session.state != State.LIVE or not wanted:
         raise NotYet("Not wanted now")
     return preparation.plan_run(session, scenario)
 
