@@ -108,7 +108,7 @@ class ManualClock:
     def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Queue ``call`` for ``advance``."""
         timer = _ManualTimer(call)
-        due = self._now + timedelta(seconds=max(seconds, 0))
+        due = self.now() + timedelta(seconds=max(seconds, 0))
         heapq.heappush(self._heap, (due, next(self._order), timer))
         return timer
 
@@ -124,21 +124,62 @@ class ManualClock:
     async def advance(self, seconds: float, turns: int = 500) -> None:
         """Move on, running every timer at its own time and letting what it woke settle first (see ``settle``)."""
         await settle(turns)
-        end = self._now + timedelta(seconds=seconds)
+        end = self.now() + timedelta(seconds=seconds)
         while self._heap and self._heap[0][0] <= end:
             due, _, timer = heapq.heappop(self._heap)
-            self._now = max(self._now, due)
+            self._reach(due)
             if timer.call is not None:
                 timer.run()
                 await settle(turns)
-        self._now = end
+        self._reach(end)
+
+    def _reach(self, moment: datetime) -> None:
+        """Move on to a moment; nothing where it is over."""
+        self._now = max(self._now, moment)
 
     def drain(self) -> list[tuple[float, Callable[[], None]]]:
         """Give up the timers that are left: the seconds until each is due, and its call."""
         waiting = sorted(self._heap, key=lambda item: item[:2])
-        left = [((due - self._now).total_seconds(), timer.run) for due, _, timer in waiting]
+        left = [((due - self.now()).total_seconds(), timer.run) for due, _, timer in waiting]
         self._heap.clear()
         return left
+
+
+class SkippingClock(ManualClock):
+    """The machine's time, which goes on by itself and can be moved on as well: a proof waits for no back-off."""
+
+    def __init__(self) -> None:
+        super().__init__(datetime.now(UTC))
+        self._loop = asyncio.get_running_loop()
+        self._zero = self._loop.time()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    def now(self) -> datetime:
+        """Return the start plus the monotonic time since, and all that was skipped."""
+        return self._now + timedelta(seconds=self._loop.time() - self._zero)
+
+    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Queue ``call`` for its time, whether that comes or is skipped to."""
+        timer = super().call_later(seconds, call)
+        self._set_alarm()
+        return timer
+
+    def _reach(self, moment: datetime) -> None:
+        self._now += max(moment - self.now(), timedelta())
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._heap:
+            seconds = (self._heap[0][0] - self.now()).total_seconds()
+            self._alarm = self._loop.call_later(max(seconds, 0), self._run_due)
+
+    def _run_due(self) -> None:
+        while self._heap and self._heap[0][0] <= self.now():
+            self._loop.call_soon(heapq.heappop(self._heap)[2].run)
+        self._set_alarm()
 
 
 OUTSIDE: set[asyncio.Future[None]] = set()

@@ -15,7 +15,7 @@ from aiohttp import web
 from kubesim import garbage
 from kubesim.api.durations import parse_time
 from kubesim.changelog import ChangeLog, ChangeLogError, Saver, State
-from kubesim.clock import Clock, RealClock
+from kubesim.clock import Clock, RealClock, SkippingClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.current_unit import CURRENT, REQUEST
 from kubesim.errors import ApiError, Obj
@@ -61,7 +61,7 @@ class ClusterProcess:
     async def serve(self, api: Listener, control: Listener) -> None:
         """Serve until a signal; a cluster that cannot be made is only told of."""
         loop = asyncio.get_running_loop()
-        self._clock = RealClock()
+        self._clock = SkippingClock() if self._job.get("skips") else RealClock()
         self._made = loop.create_future()
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -176,7 +176,7 @@ class ClusterProcess:
         writer.close()
 
     def _calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
-        return {"describe": self._describe, "deadline": self._set_deadline}
+        return {"describe": self._describe, "deadline": self._set_deadline, "skip": self._skip}
 
     async def _describe(self) -> Obj:
         """Return what the control API tells of the cluster, once it is ready. Raises HostError."""
@@ -192,6 +192,14 @@ class ClusterProcess:
             "keyId": signer.key_id,
             "removed": self._removed,
         }
+
+    async def _skip(self, seconds: float) -> str:
+        """Move the cluster's time on; returns it. Raises HostError for a cluster that was not made for that."""
+        await asyncio.shield(self._made)
+        if not isinstance(self._clock, SkippingClock):
+            raise HostError(409, f"{self._name} keeps the machine's time; make a cluster with skips: true.")
+        await self._clock.advance(seconds)
+        return micro(self._clock.now())
 
     async def _set_deadline(self, deadline: str | None) -> None:
         (await asyncio.shield(self._made)).set_deadline(parse_time(deadline))

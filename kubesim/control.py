@@ -21,8 +21,9 @@ from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.processes import HostError
 
-FIELDS = frozenset({"name", "nodes", "gpus", "addons", "images", "present", "deadline", "ttlSeconds"})
+FIELDS = frozenset({"name", "nodes", "gpus", "addons", "images", "present", "deadline", "ttlSeconds", "skips"})
 MAX_TTL_S = 366 * 24 * 3600
+MAX_SKIP_S = 3600
 
 
 def control_token(folder: Path) -> str:
@@ -65,6 +66,8 @@ class Control:
             case "DELETE", ["clusters", name]:
                 await host.drop(name)
                 return json_response({"name": name, "status": "deleted"})
+            case "POST", ["clusters", name, "skip"]:
+                return await self._skip(request, name)
             case _, ["health"]:
                 raise HostError(405, "Use GET here.")
             case _, ["clusters"]:
@@ -78,8 +81,18 @@ class Control:
         body = await _body(request, FIELDS)
         nodes, gpus = _count(body, "nodes", 3, MAX_NODES), _count(body, "gpus", 8, MAX_GPUS)
         asked = {"nodes": nodes, "gpus": gpus, "addons": _addons(body), **_images(body)}
+        if not isinstance(body.get("skips", False), bool):
+            raise HostError(422, "skips: give true or false.")
+        asked["skips"] = body.get("skips", False)
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
+
+    async def _skip(self, request: web.Request, name: str) -> web.Response:
+        """Answer POST /control/clusters/NAME/skip: its time, after so many seconds of it have passed at once."""
+        seconds = (await _body(request, frozenset({"seconds"}))).get("seconds")
+        if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds <= MAX_SKIP_S:
+            raise HostError(422, f"seconds: give a number from 0 to {MAX_SKIP_S}.")
+        return json_response({"now": await self._host.skip(name, seconds)})
 
     async def _patch(self, request: web.Request, name: str) -> web.Response:
         """Answer PATCH of one cluster: its deadline."""

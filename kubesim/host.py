@@ -30,7 +30,7 @@ ISSUER = "https://container.googleapis.com/v1/projects/ml-prod/locations/us-cent
 NOTES = "host.json"
 CRASHES = frozenset({1, -signal.SIGSEGV, -signal.SIGABRT, -signal.SIGBUS})
 """How a process ends that its own work has ended; anybody may kill one."""
-ANSWER_S, START_S = 5.0, 5.0
+ANSWER_S, SKIP_S, START_S = 5.0, 60.0, 5.0
 STOP_S, DROP_S = 4.0, 1.0
 """From asking a process to end to killing it; what is dropped has nothing left to write."""
 log = logging.getLogger("kubesim.host")
@@ -133,7 +133,8 @@ class Host:
         self._check(name, deadline)
         tenant, new = self._tenants.get(name), False
         if tenant is None:
-            tenant, new = self._launch(name, {"fresh": True, "deadline": _text(deadline), "create": asked}), True
+            job = {"fresh": True, "deadline": _text(deadline), "create": asked, "skips": asked.get("skips", False)}
+            tenant, new = self._launch(name, job), True
         await asyncio.shield(tenant.described)
         return tenant, new
 
@@ -157,6 +158,16 @@ class Host:
         except (HostError, ProcessGone):
             log.warning("%s will learn of its deadline when it is started again", name)
         return tenant
+
+    async def skip(self, name: str, seconds: float) -> str:
+        """Move a cluster's time on, and return it; raises HostError 404, 409 and 503."""
+        process = self.get(name).process
+        try:
+            if process is None:
+                raise ProcessGone
+            return str(await process.call("skip", seconds, seconds=SKIP_S))
+        except ProcessGone as error:
+            raise HostError(503, f"The process of {name} is being started again.") from error
 
     async def drop(self, name: str) -> None:
         """End a cluster's process and forget the cluster; raises HostError 404."""

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubesim import recordings
+from kubesim.api.durations import parse_time
 from kubesim.auth.certificates import CLIENT
 from kubesim.changelog import ChangeLog
 from kubesim.clock import RealClock
@@ -399,3 +400,33 @@ def test_a_clock_that_is_set_back_by_hours_still_accepts_a_hosts_certificate(tmp
     issued = x509.load_pem_x509_certificate(authority.issue_server(["127.0.0.1"], now).certificate)
     own = x509.load_pem_x509_certificate(authority.pem)
     assert max(issued.not_valid_before_utc, own.not_valid_before_utc) < now - timedelta(hours=2)
+
+
+async def skip(client, name, **body):
+    async with client.post(f"/control/clusters/{name}/skip", json=body) as response:
+        return response.status, await response.json()
+
+
+async def test_a_clusters_time_is_moved_on_and_its_controllers_keep_up(host):
+    job = {"backoffLimit": 0, "activeDeadlineSeconds": 60, "template": {"spec": {"restartPolicy": "Never"}}}
+    job["template"]["spec"]["containers"] = [{"name": "c", "image": "busybox", "command": ["sleep", "9999"]}]
+    jobs = "/apis/batch/v1/namespaces/default/jobs"
+    before = datetime.now(UTC)
+    async with hosts.cluster(host, "moved", skips=True) as admin, host.control() as control:
+        async with admin.post(jobs, json={"metadata": {"name": "long"}, "spec": job}) as response:
+            assert response.status == 201
+        status, told = await skip(control, "moved", seconds=90)
+        async with admin.get(f"{jobs}/long") as response:
+            conditions = (await response.json())["status"]["conditions"]
+    assert (status, parse_time(told["now"]) - before > timedelta(seconds=90)) == (200, True)
+    assert "DeadlineExceeded" in {condition["reason"] for condition in conditions}
+
+
+async def test_only_clusters_that_were_made_for_it_can_be_moved_on(host):
+    async with hosts.cluster(host, "usual"), host.control() as control:
+        assert (await skip(control, "usual", seconds=1))[0] == 409
+        assert (await skip(control, "nobody", seconds=1))[0] == 404
+        for wrong in (-1, 3601, "1", True, None):
+            assert (await skip(control, "usual", seconds=wrong))[0] == 422
+        async with control.post("/control/clusters", json={"name": "bad", "skips": "yes"}) as response:
+            assert (response.status, (await response.json())["error"]) == (422, "skips: give true or false.")
