@@ -1,18 +1,22 @@
 """A session's place in a cluster before any fault: namespaces with limits, and an identity with least privilege.
 
 The names tell nothing. Reading is wide inside the session's namespaces: ``kubectl get all`` and ``top`` answer.
-Secrets, access rules, quotas, and everything through which they can be reached, are out.
+Secrets, access rules, quotas, and everything through which they can be reached, are out unless a pack lists them.
+What a pack lists comes in roles and bindings of its own, at the end, since a step is known by its place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
-from faults import guardrails, toolbox
+from faults import access_policy, guardrails, toolbox
 from faults.engine import Change, Record, Target
 from faults.guardrails import Guardrails
 from faults.injectors import Create, PatchObject
+from faults.packs import AccessRule
+from faults.packs.rights import READ, WRITE, former_rules, merge, split_resource
 from faults.toolbox import Toolbox
 
 Obj = dict[str, Any]
@@ -20,8 +24,26 @@ SERVICE_ACCOUNT = "platform-oncall"
 DEFAULT_ACCOUNT = "default"  # the cluster makes one in every namespace
 ROLE = "workload-operator"
 CLUSTER_ROLE = "node-viewer"
-_READ = ["get", "list", "watch"]
-_WRITE = ["create", "update", "patch", "delete", "deletecollection"]
+IN_NAMESPACES = (
+    AccessRule(("pods",), (*READ, *WRITE)),
+    AccessRule(
+        (
+            *("services", "configmaps", "endpoints", "events", "replicationcontrollers"),
+            *("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps"),
+            *("horizontalpodautoscalers.autoscaling", "jobs.batch", "cronjobs.batch"),
+            *("events.events.k8s.io", "endpointslices.discovery.k8s.io"),
+        ),
+        READ,
+    ),
+    AccessRule(("pods/log",), ("get",)),
+    AccessRule(("pods/exec", "pods/attach", "pods/portforward"), ("get", "create")),
+    AccessRule(("pods.metrics.k8s.io",), ("get", "list")),
+)
+"""Everybody's rights in the session's own namespaces."""
+NODES = (AccessRule(("nodes",), READ), AccessRule(("nodes.metrics.k8s.io",), ("get", "list")))
+EVERYWHERE = (*NODES, AccessRule(("namespaces",), READ))
+"""Everybody's rights in the whole cluster, where nobody else has it."""
+DEBUGGING = AccessRule(("pods/ephemeralcontainers",), ("get", "update", "patch"))
 GRANTING_KINDS = ("RoleBinding", "ClusterRoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -32,7 +54,12 @@ def changes(namespaces: Sequence[str], rails: Guardrails | None = None, box: Too
     Without ``rails`` or ``box`` it is what runs of earlier versions were made of: a step is known by its place in
     the list.
     """
-    limits = foundation(namespaces, rails, box)
+    base = base_changes(namespaces, rails and rails.at_first, box)
+    return [*base, *_granted(namespaces, rails, home_of(namespaces, box))]
+
+
+def base_changes(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[Change]:
+    """Return the changes of a session to which no scenario has added rights."""
     home = home_of(namespaces, box)
     identity = [
         _service_account(home),
@@ -44,18 +71,41 @@ def changes(namespaces: Sequence[str], rails: Guardrails | None = None, box: Too
         _cluster_role_binding(home, rails),
     ]
     tokens = [_without_token(name) for name in namespaces] if rails else []
-    return [*limits, *tokens, *(Create(obj, injector="environment") for obj in identity)]
+    return [*foundation(namespaces, rails, box), *tokens, *_creations(identity)]
 
 
 def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[Change]:
     """Return the first of these changes: after them the cluster itself has to act before the rest can be made."""
+    home = home_of(namespaces, box)
     visitors = [box.namespace] if box else []
     limits = guardrails.objects(rails, namespaces, visitors) if rails else []
     objects = [*(_namespace(name, rails) for name in namespaces), *limits]
     if box:
         shared = rails is not None and rails.shared
         objects += [toolbox.namespace(box), toolbox.network_policy(box, namespaces, shared=shared)]
-    return [Create(obj, injector="environment") for obj in objects]
+    if rails and rails.grants is not None:
+        objects += access_policy.objects(username(home), rails.suffix)
+    return _creations(objects)
+
+
+def common_rules(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[AccessRule]:
+    """Return the rights that a session's candidate has whatever its packs list.
+
+    On a shared cluster only one's own namespaces can be read, since their list names the others'.
+    """
+    shared = bool(rails and rails.shared)
+    own = AccessRule(("namespaces",), ("get",), names=tuple(namespaces))
+    everywhere = (*NODES, own) if shared else EVERYWHERE
+    in_toolbox = toolbox.rules(box) if box else []
+    return [*(rule for name in namespaces for rule in _in_namespace(name, rails)), *in_toolbox, *everywhere]
+
+
+def all_rules(
+    namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None
+) -> tuple[AccessRule, ...]:
+    """Return everything that a session's candidate may do, merged."""
+    granted = [rule for grant in (rails and rails.grants) or () for rule in grant.rules]
+    return merge([*common_rules(namespaces, rails, box), *granted])
 
 
 def home_of(namespaces: Sequence[str], box: Toolbox | None) -> str:
@@ -89,40 +139,87 @@ def _service_account(namespace: str) -> Obj:
     return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta, "automountServiceAccountToken": False}
 
 
-def _rule(group: str, resources: list[str], verbs: list[str]) -> Obj:
-    return {"apiGroups": [group], "resources": resources, "verbs": verbs}
+def _in_namespace(namespace: str, rails: Guardrails | None) -> list[AccessRule]:
+    """Return the common rights in a namespace; sessions of before packs listed rights keep what they had."""
+    rules = [AccessRule(rule.resources, rule.verbs, (namespace,)) for rule in IN_NAMESPACES]
+    if rails is None or rails.ephemeral_containers:
+        rules.append(AccessRule(DEBUGGING.resources, DEBUGGING.verbs, (namespace,)))
+    if rails is None or rails.grants is None:
+        rules += former_rules([namespace])
+    return rules
 
 
 def _role(namespace: str, rails: Guardrails | None) -> Obj:
-    debugging = [_rule("", ["pods/ephemeralcontainers"], ["get", "update", "patch"])]
-    rules = [
-        _rule("", ["pods", "services", "configmaps"], _READ + _WRITE),
-        _rule("", ["pods/log", "pods/status", "events", "endpoints"], _READ),
-        _rule("", ["pods/exec", "pods/attach", "pods/portforward"], ["get", "create"]),
-        *(debugging if rails is None or rails.ephemeral_containers else []),
-        _rule("", ["replicationcontrollers"], _READ),
-        _rule("apps", ["deployments"], _READ + _WRITE),
-        _rule("apps", ["deployments/scale"], ["get", "update", "patch"]),
-        _rule("apps", ["replicasets", "statefulsets", "daemonsets"], _READ),
-        _rule("autoscaling", ["horizontalpodautoscalers"], _READ),
-        _rule("batch", ["jobs"], _READ + _WRITE),
-        _rule("batch", ["cronjobs"], _READ),
-        _rule("events.k8s.io", ["events"], _READ),
-        _rule("discovery.k8s.io", ["endpointslices"], _READ),
-        _rule("metrics.k8s.io", ["pods"], ["get", "list"]),
-    ]
     meta = {"name": ROLE, "namespace": namespace}
-    return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
+    return _with_rules("Role", meta, _in_namespace(namespace, rails))
 
 
 def _cluster_role(rails: Guardrails | None, namespaces: Sequence[str]) -> Obj:
-    """Reading of nodes and namespaces; on a shared cluster of one's own only, since the list names the others'."""
-    rules = [_rule("", ["nodes", "namespaces"], _READ), _rule("metrics.k8s.io", ["nodes"], ["get", "list"])]
-    if rails and rails.shared:
-        own = {**_rule("", ["namespaces"], ["get"]), "resourceNames": list(namespaces)}
-        rules = [_rule("", ["nodes"], _READ), own, rules[1]]
-    name = _cluster_scoped_name(rails)
-    return {"apiVersion": f"{_RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    rules = [rule for rule in common_rules(namespaces, rails) if not rule.namespaces]
+    return _with_rules("ClusterRole", {"name": _cluster_scoped_name(rails)}, rules)
+
+
+def _granted(namespaces: Sequence[str], rails: Guardrails | None, home: str) -> list[Change]:
+    """Return the changes for what single scenarios ask for, in the order in which it was granted."""
+    if rails is None or not rails.grants:
+        return []
+    stages = [rails.with_grants(rails.grants[:number]) for number in range(len(rails.grants) + 1)]
+    return [
+        change
+        for number, (before, after) in enumerate(pairwise(stages), start=1)
+        for change in (*_lifted_limits(namespaces, before, after), *_creations(_access(number, home, after)))
+    ]
+
+
+def _lifted_limits(namespaces: Sequence[str], before: Guardrails, after: Guardrails) -> list[Change]:
+    """Return the patches of limits that a later scenario's pods would break, as its pack says."""
+    changes: list[Change] = []
+    if before.level != after.level:
+        labels = {"metadata": {"labels": guardrails.namespace_labels(after)}}
+        targets = [Target("v1", "Namespace", "", name) for name in namespaces]
+        changes += [PatchObject(target, labels, injector="environment") for target in targets]
+    if (policy := guardrails.policy(after, namespaces)) != guardrails.policy(before, namespaces):
+        patch = {"spec": {"validations": policy["spec"]["validations"]}}
+        changes.append(PatchObject(Target.of(policy), patch, injector="environment"))
+    return changes
+
+
+def _access(number: int, home: str, rails: Guardrails) -> list[Obj]:
+    """Return the roles and bindings of one grant, bindings last."""
+    assert rails.grants is not None  # this is one of them
+    rules = rails.grants[number - 1].rules
+    name = f"{SERVICE_ACCOUNT}-{number}{rails.suffix}"
+    metas = [{"name": name, "namespace": space} for space in sorted({s for rule in rules for s in rule.namespaces})]
+    places = [("Role", meta, [rule for rule in rules if meta["namespace"] in rule.namespaces]) for meta in metas]
+    if everywhere := [rule for rule in rules if not rule.namespaces]:
+        places.append(("ClusterRole", {"name": name}, everywhere))
+    bindings = [
+        _binding(f"{kind}Binding", meta, {"apiGroup": _RBAC, "kind": kind, "name": meta["name"]}, home)
+        for kind, meta, _ in places
+    ]
+    return [*(_with_rules(kind, meta, rules) for kind, meta, rules in places), *bindings]
+
+
+def _creations(objects: Iterable[Obj]) -> list[Change]:
+    return [Create(obj, injector="environment") for obj in objects]
+
+
+def _with_rules(kind: str, meta: Obj, rules: Iterable[AccessRule]) -> Obj:
+    rows = [row for rule in rules for row in _policy_rules(rule)]
+    return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": meta, "rules": rows}
+
+
+def _policy_rules(rule: AccessRule) -> list[Obj]:
+    """Return a rule as RBAC writes it: one for each API group."""
+    groups: dict[str, list[str]] = {}
+    for text in rule.resources:
+        group, resource = split_resource(text)
+        groups.setdefault(group, []).append(resource)
+    names = {"resourceNames": list(rule.names)} if rule.names else {}
+    return [
+        {"apiGroups": [group], "resources": resources, "verbs": list(rule.verbs), **names}
+        for group, resources in groups.items()
+    ]
 
 
 def _cluster_scoped_name(rails: Guardrails | None) -> str:

@@ -8,9 +8,10 @@ makes them (``FaultRun.parameters``), so that a session keeps the limits that it
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from faults.packs import AccessRule
 from faults.packs.model import DIRECT_PLACEMENT, EPHEMERAL_CONTAINERS, PRIVILEGED_PODS
 
 Obj = dict[str, Any]
@@ -29,17 +30,36 @@ _NODE_LOCAL_DNS = "169.254.20.10/32"  # the one link-local address that pods may
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """One scenario's rights on top of what its session had: by verb and resource, and words that lift limits."""
+
+    rules: tuple[AccessRule, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def load(cls, data: Mapping[str, Any]) -> Grant:
+        """Read what ``dump`` wrote."""
+        return cls(tuple(map(AccessRule.load, data["rules"])), tuple(data["words"]))
+
+    def dump(self) -> Obj:
+        """Return it as JSON."""
+        return {"rules": [rule.dump() for rule in self.rules], "words": list(self.words)}
+
+
+@dataclass(frozen=True, slots=True)
 class Guardrails:
     """The strictness of a session's namespaces.
 
-    ``suffix`` ends the names of cluster-scoped objects where several sessions share a cluster; ``rights`` are those
-    that the session's packs ask for by name.
+    ``suffix`` ends the names of cluster-scoped objects where several sessions share a cluster; ``rights`` are the
+    words that its packs ask for. ``grants`` are what its scenarios were given since, one after the other; None in a
+    session of before packs could list rights, whose candidate has those that everybody had.
     """
 
     shared: bool
     gpus: int
     suffix: str
     rights: tuple[str, ...]
+    grants: tuple[Grant, ...] | None = None
 
     @classmethod
     def plan(cls, *, tier: str, home: str, gpus: int, rights: Sequence[str]) -> Guardrails:
@@ -47,27 +67,47 @@ class Guardrails:
         than a cluster of one's own has, since a pod that stays Pending is part of the subject."""
         shared = tier == SHARED
         granted = () if shared else tuple(sorted(set(rights)))
-        return cls(shared, max(2 * gpus, MIN_GPUS if shared else 8 * MIN_GPUS), f"-{home}" if shared else "", granted)
+        most = max(2 * gpus, MIN_GPUS if shared else 8 * MIN_GPUS)
+        return cls(shared, most, f"-{home}" if shared else "", granted, grants=())
 
     @classmethod
     def load(cls, data: Mapping[str, Any]) -> Guardrails | None:
         """Read what ``dump`` wrote; None for a run of before there were limits."""
-        return cls(**{**data, "rights": tuple(data["rights"])}) if data else None
+        if not data:
+            return None
+        grants = data.get("grants")
+        granted = None if grants is None else tuple(map(Grant.load, grants))
+        return cls(data["shared"], data["gpus"], data["suffix"], tuple(data["rights"]), granted)
 
     def dump(self) -> Obj:
         """Return it as JSON."""
-        return {**asdict(self), "rights": list(self.rights)}
+        limits = {"shared": self.shared, "gpus": self.gpus, "suffix": self.suffix, "rights": list(self.rights)}
+        return limits if self.grants is None else {**limits, "grants": [grant.dump() for grant in self.grants]}
+
+    def with_grants(self, grants: Sequence[Grant]) -> Guardrails:
+        """Return the limits after exactly these grants."""
+        return replace(self, grants=tuple(grants))
+
+    @property
+    def at_first(self) -> Guardrails:
+        """The limits that the session began with."""
+        return self.with_grants(()) if self.grants else self
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of all rights, those of later scenarios included."""
+        return frozenset(self.rights).union(*(grant.words for grant in self.grants or ()))
 
     @property
     def level(self) -> str:
         """The Pod Security level that is enforced."""
         if self.shared:
             return "restricted"
-        return "privileged" if PRIVILEGED_PODS in self.rights else "baseline"
+        return "privileged" if PRIVILEGED_PODS in self.words else "baseline"
 
     @property
     def ephemeral_containers(self) -> bool:
-        """True where the candidate may add containers to running pods."""
+        """True where the candidate may add containers to running pods from the start."""
         return EPHEMERAL_CONTAINERS in self.rights
 
 
@@ -84,7 +124,7 @@ def objects(rails: Guardrails, namespaces: Sequence[str], visitors: Sequence[str
         for name in namespaces
         for make in (_quota(rails, name), _limit_range(rails, name), _network_policy(name, namespaces, visitors))
     ]
-    return [*inside, _policy(rails, namespaces), _policy_binding(rails)]
+    return [*inside, policy(rails, namespaces), _policy_binding(rails)]
 
 
 def probe(namespace: str) -> Obj:
@@ -171,7 +211,8 @@ def _selector(namespaces: Sequence[str]) -> Obj:
     return {"matchExpressions": [{"key": _NAME_LABEL, "operator": "In", "values": list(namespaces)}]}
 
 
-def _policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
+def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
+    """Return the admission policy."""
     return {
         "apiVersion": _ADMISSION,
         "kind": "ValidatingAdmissionPolicy",
@@ -230,7 +271,7 @@ def _validations(rails: Guardrails) -> dict[str, str]:
             + ("" if rails.shared else " || object.spec.runtimeClassName == 'nvidia'")
         ),
     }
-    if DIRECT_PLACEMENT not in rails.rights:
+    if DIRECT_PLACEMENT not in rails.words:
         rules["nodeName may not be set: pods are placed by the scheduler"] = _of_pods(
             "!has(object.spec.nodeName) || object.spec.nodeName == ''"
         )

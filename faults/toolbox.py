@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from faults.packs import AccessRule
+
 Obj = dict[str, Any]
 NAME = "toolbox"
 NAMESPACE = "toolbox"
@@ -89,15 +91,17 @@ def network_policy(box: Toolbox, namespaces: Sequence[str], *, shared: bool) -> 
     return {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec}
 
 
-def role(box: Toolbox) -> Obj:
+def rules(box: Toolbox) -> list[AccessRule]:
     """Return the right to see the pod, to enter it, and to copy files to and from it, which is exec as well."""
-    rules = [
-        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
-        {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-        {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]},
-    ]
+    rights = {"pods": ("get", "list", "watch"), "pods/log": ("get",), "pods/exec": ("get", "create")}
+    return [AccessRule((resource,), verbs, (box.namespace,)) for resource, verbs in rights.items()]
+
+
+def role(box: Toolbox) -> Obj:
+    """Return the role with these rights."""
+    rows = [{"apiGroups": [""], "resources": list(rule.resources), "verbs": list(rule.verbs)} for rule in rules(box)]
     meta = {"name": ROLE, "namespace": box.namespace}
-    return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rules}
+    return {"apiVersion": f"{_RBAC}/v1", "kind": "Role", "metadata": meta, "rules": rows}
 
 
 def pod(box: Toolbox, *, account: str, selected: str) -> Obj:

@@ -49,6 +49,7 @@ class AccessEnforcer:
         self._changed_at: dict[int, tuple[bool, float]] = {}  # (closed, when this process first saw it so)
         self._verified_at: dict[int, float] = {}
         self._grants: dict[int, CandidateGrants] = {}
+        self._known: dict[int, int] = {}  # how many scenarios' rights these include
         self._cut: set[EndRequest] = set()
         self._well = True
         self._nothing_at: object = None  # the version of the database in which nothing was to be enforced
@@ -127,22 +128,22 @@ class AccessEnforcer:
                 self._changed_at[order.session_id] = (order.closed, now)
             if before is not None and before[0] and not order.closed:  # reopened: a late cut may still be under way
                 self._verified_at.setdefault(order.session_id, now)
-            if order.session_id not in self._grants:
-                self._keep_grants(order.session_id)
+            if order.session_id not in self._grants or order.grants != self._known.get(order.session_id, 0):
+                self._keep_grants(order.session_id, order.grants)
         known = {order.session_id for order in orders}
         for gone in self._changed_at.keys() - known:
-            for kept in (self._changed_at, self._verified_at, self._grants):
+            for kept in (self._changed_at, self._verified_at, self._grants, self._known):
                 kept.pop(gone, None)
             self._failed.discard(gone)
 
-    def _keep_grants(self, session_id: int) -> None:
+    def _keep_grants(self, session_id: int, number: int = 0) -> None:
         try:
             grants = services.grants_of_session(session_id=session_id)
         except (ClusterError, FaultError) as exc:
             self._note_failure(session_id, exc)
             return
         if grants is not None:
-            self._grants[session_id] = grants
+            self._grants[session_id], self._known[session_id] = grants, number
 
     def _is_due(self, order: AccessOrder) -> bool:
         """Whether to act: on what is not settled, and again on what was settled some seconds ago."""

@@ -7,8 +7,10 @@ from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
 from faults.packs.model import Criterion, Hint, InjectStep, Requires, Solution, SolutionStep, Variant, WrongTurn
 from faults.packs.pack import Pack
+from faults.packs.rights import AccessRule
 
 __all__ = [
+    "AccessRule",
     "Check",
     "Condition",
     "Criterion",

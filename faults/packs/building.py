@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from faults.checks.model import (
@@ -19,6 +19,8 @@ from faults.checks.model import (
 )
 from faults.injectors.call import server_of
 from faults.packs.model import Criterion, InjectStep, Obj, Requires, Solution, SolutionStep, Variant, WrongTurn
+from faults.packs.placeholders import names_in, substitute
+from faults.packs.rights import RIGHTS_SINCE, AccessRule, former_rules, merge
 
 Manifests = Mapping[str, list[Obj]]
 
@@ -26,6 +28,29 @@ Manifests = Mapping[str, list[Obj]]
 def requires(row: Obj) -> Requires:
     """Return what the pack asks of a cluster."""
     return Requires(tuple(row["tiers"]), row["nodes"], row["gpus"], row["agent"], tuple(row.get("images", [])))
+
+
+def words(document: Obj) -> tuple[str, ...]:
+    """Return the rights that are words."""
+    return tuple(row for row in document.get("rights", []) if isinstance(row, str))
+
+
+def access(document: Obj, namespaces: Iterable[str]) -> tuple[AccessRule, ...]:
+    """Return the rights by verb and resource; older packs have those that everybody had."""
+    if document.get("schema", 1) < RIGHTS_SINCE:
+        return former_rules(namespaces)
+    return merge(map(AccessRule.load, _access_rows(document)))
+
+
+def access_of_every_variant(document: Obj, namespaces: Mapping[str, str]) -> tuple[AccessRule, ...]:
+    """Return those rights that are the same whatever variant is drawn, with the names of namespaces filled in."""
+    names = {f"namespace.{name}": real for name, real in namespaces.items()}
+    rows = [row for row in _access_rows(document) if names.keys() >= set(names_in(row))]
+    return access({**document, "rights": substitute(rows, names)}, namespaces.values())
+
+
+def _access_rows(document: Obj) -> list[Obj]:
+    return [row for row in document.get("rights", []) if not isinstance(row, str)]
 
 
 def variants(document: Obj) -> tuple[Variant, ...]:

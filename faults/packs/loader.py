@@ -21,6 +21,7 @@ from faults.packs.files import check_names
 from faults.packs.model import Obj, Source
 from faults.packs.pack import Pack
 from faults.packs.placeholders import names_in
+from faults.packs.right_checks import check_rights
 
 DOCUMENT = "scenario.yaml"
 MAX_COMBINATIONS = 1000
@@ -107,7 +108,7 @@ def _objects(name: str, text: str) -> list[Obj]:
 
 def _check_whole(source: Source) -> None:
     document = source.document
-    _check_rights(document)
+    check_rights(document)
     _check_images(document)
     _check_variants(document)
     only.check(document)
@@ -122,12 +123,6 @@ def _check_whole(source: Source) -> None:
     _check_needs(document)
     check_course(document)
     wrong_turns.check(document)
-
-
-def _check_rights(document: Obj) -> None:
-    """More rights only where nobody else's work is in reach."""
-    if document.get("rights") and "shared" in document["requires"]["tiers"]:
-        raise PackError(DOCUMENT, "rights", "cannot be granted on shared clusters; remove shared from requires.tiers")
 
 
 def _check_images(document: Obj) -> None:

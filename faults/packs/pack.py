@@ -11,6 +11,7 @@ from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant, WrongTurn
 from faults.packs.placeholders import substitute
+from faults.packs.rights import AccessRule
 
 SYMPTOM_SECONDS = 2.0
 
@@ -37,6 +38,9 @@ class Pack:
     images: tuple[Obj, ...]
     """The images that a practice cluster has for the pack, as its control API takes them."""
     rights: tuple[str, ...]
+    """The rights that are words: what pods may be, by ``faults.packs.model.RIGHTS``."""
+    access: tuple[AccessRule, ...]
+    """The candidate's rights on top of those that every session gives."""
     namespaces: Mapping[str, str]
     existing: tuple[str, ...]
     variants: tuple[Variant, ...]
@@ -78,6 +82,10 @@ class Pack:
         )
         return self.from_source(filled, template=self.template, namespaces=spaces)
 
+    def access_of_every_variant(self, namespaces: Mapping[str, str]) -> tuple[AccessRule, ...]:
+        """Return the rights that do not depend on the variant, with these names of namespaces."""
+        return building.access_of_every_variant(self.template.document, {**self.namespaces, **namespaces})
+
     def variants_with(self, parameters: Mapping[str, str]) -> list[Variant]:
         """Return the variants that have these values, at least one. Raises ``PackError``."""
         found = [variant for variant in self.variants if parameters.items() <= variant.items()]
@@ -103,7 +111,8 @@ class Pack:
             source=document["source"],
             requires=building.requires(document["requires"]),
             images=tuple(document.get("images", [])),
-            rights=tuple(document.get("rights", [])),
+            rights=building.words(document),
+            access=building.access(document, namespaces.values()),
             namespaces=dict(namespaces),
             existing=tuple(document.get("existing", [])),
             variants=building.variants(document),

@@ -73,9 +73,9 @@ def check_namespaces(source: Source) -> None:
             raise PackError(DOCUMENT, where, f"changes the namespace {target.name} itself; it is not the session's")
         if not target.namespace and is_shared and target.name not in own:
             raise PackError(DOCUMENT, where, f"{target.kind} has no namespace; remove shared from requires.tiers")
-        _check_namespace(where, target.namespace, known)
+        check_namespace(where, target.namespace, known)
     for where, namespace in _read_namespaces(document):
-        _check_namespace(where, namespace, known)
+        check_namespace(where, namespace, known)
 
 
 def _unknown_kind(name: str, known: Sequence[str]) -> str:
@@ -113,7 +113,8 @@ def _read_namespaces(document: Obj) -> Iterator[tuple[str, str]]:
                     raise PackError(DOCUMENT, where, message)
 
 
-def _check_namespace(where: str, namespace: str, known: Sequence[str]) -> None:
+def check_namespace(where: str, namespace: str, known: Sequence[str]) -> None:
+    """Raise ``PackError`` for a namespace that is not one of these; none at all means the whole cluster."""
     if namespace and namespace not in known:
         message = f"the namespace {namespace} is neither the session's nor named in existing; valid are: "
         raise PackError(DOCUMENT, where, message + ", ".join(known))

@@ -18,6 +18,7 @@ from faults.services.credentials import (
     note_credentials,
     refusing_clusters,
 )
+from faults.services.granting import grant_rights, number_of_grants
 from faults.services.inspection import inspect_cluster
 from faults.services.leasing import (
     active_leases,
@@ -68,6 +69,7 @@ __all__ = [
     "ensure_practice_cluster",
     "exclusive_lease",
     "give_back_cluster",
+    "grant_rights",
     "inject_run",
     "inspect_cluster",
     "lease_cluster",
@@ -77,6 +79,7 @@ __all__ = [
     "missing_toolbox",
     "note_access_revoked",
     "note_credentials",
+    "number_of_grants",
     "offered_clusters",
     "panic_covers",
     "panics_over",

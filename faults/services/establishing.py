@@ -16,6 +16,7 @@ from faults.engine import Change, Engine
 from faults.errors import ClusterError, Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.models import FaultRun
+from faults.services.granting import refuse_denied
 from faults.services.work import Work
 
 LOOK_S = 0.05
@@ -26,6 +27,7 @@ WAITING = ("Injecting", "Waiting for the namespaces' accounts, quotas and polici
 def establish(work: Work, run: FaultRun) -> None:
     """Make an environment's changes, or those of them that have gone. Raises ClusterError."""
     namespaces, rails = selectors.namespaces_of(run), selectors.guardrails_of(run)
+    refuse_denied(run, environment.all_rules(namespaces, rails, selectors.toolbox_of(run)), "The session")
     changes, kube = selectors.changes_of(run), selectors.kube_for(run.cluster)
     apply, first = partial(_apply, work, work.engine(run)), 0
     if rails is not None:

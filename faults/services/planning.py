@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from faults import selectors
+from faults import environment, selectors
 from faults.errors import FaultError
-from faults.guardrails import Guardrails
+from faults.guardrails import Grant, Guardrails
 from faults.models import Cluster, FaultRun, ScenarioVersion
-from faults.packs import Pack
+from faults.packs import AccessRule, Pack
+from faults.packs.rights import subtract
 from faults.services.toolboxes import toolbox_image
 from faults.toolbox import Toolbox
 
@@ -22,12 +23,14 @@ def plan_environment_run(
     namespaces: Mapping[str, str],
     deadline: datetime,
     packs: Iterable[Pack] = (),
+    access: Iterable[AccessRule] = (),
     toolbox_namespace: str = "",
 ) -> FaultRun:
     """Plan a session's namespaces (logical name -> real name), the candidate's identity, and a toolbox if one is
     asked for by its namespace and the cluster has an image for it.
 
-    The limits of the namespaces follow from the cluster's tier and from what the session's packs ask for.
+    The limits of the namespaces follow from the cluster's tier and from what the session's packs ask for. ``access``
+    are the rights by verb and resource that are known already; ``grant_rights`` adds what depends on a variant.
     """
     if not namespaces:
         raise FaultError("An environment needs at least one namespace.")
@@ -40,6 +43,9 @@ def plan_environment_run(
     )
     image = toolbox_image(cluster) if toolbox_namespace else ""
     box = Toolbox(toolbox_namespace, image) if image else None
+    own = list(namespaces.values())
+    if rules := subtract(access, environment.common_rules(own, rails, box)):
+        rails = rails.with_grants([Grant(rules)])
     return FaultRun.objects.create(
         purpose=FaultRun.Purpose.ENVIRONMENT,
         cluster=cluster,

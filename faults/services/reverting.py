@@ -19,6 +19,7 @@ from faults.errors import ClusterError, JournalError, NotYet
 from faults.injectors import ACTIONS
 from faults.kube.mirror import NAMESPACE
 from faults.models import Cluster, FaultRun, Step
+from faults.services.granting import watched_namespaces
 from faults.services.mirrors import mirror_of
 from faults.services.running import fresh
 from faults.services.work import Failpoint, Report, Work, silent, working
@@ -205,7 +206,7 @@ def _residue(work: Work, run: FaultRun) -> list[str]:
     """
     kube, namespaces = work.kube(), selectors.all_namespaces_of(run)
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
-        before, after = run.fingerprint_before or {}, fingerprint(kube, namespaces)
+        before, after = run.fingerprint_before or {}, fingerprint(kube, [*namespaces, *watched_namespaces(run)])
         ours = partial(_of_session, run=run)
         return compare(ours(before), ours(after))
     left = [f"{record.target} still holds an injected value" for record in work.engine().leftovers()]

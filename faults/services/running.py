@@ -12,6 +12,7 @@ from faults.engine import Fingerprint, fingerprint, namespace_picture, no_failpo
 from faults.errors import ClusterError, NotYet
 from faults.models import FaultRun
 from faults.services.establishing import establish
+from faults.services.granting import grant_rights, watched_namespaces
 from faults.services.panic_state import refuse_while_engaged
 from faults.services.work import Failpoint, Report, Work, silent, working
 
@@ -85,6 +86,7 @@ def _inject(work: Work, run: FaultRun) -> None:
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         establish(work, run)
     else:
+        grant_rights(run=run, report=work.listener)
         work.engine(run).apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
@@ -96,7 +98,7 @@ def _picture_before(run: FaultRun) -> Fingerprint:
     """
     if run.purpose != FaultRun.Purpose.ENVIRONMENT:
         return namespace_picture(selectors.kube_for(run.cluster))
-    return fingerprint(selectors.kube_for(run.cluster), selectors.all_namespaces_of(run))
+    return fingerprint(selectors.kube_for(run.cluster), [*selectors.all_namespaces_of(run), *watched_namespaces(run)])
 
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:

@@ -85,8 +85,8 @@ def version(db):
 
 @pytest.fixture
 def fault(environment, version) -> FaultRun:
-    """A planned fault run in the environment."""
-    return services.plan_fault_run(
+    """A planned fault run in the environment, whose candidate has its rights already."""
+    run = services.plan_fault_run(
         cluster=environment.cluster,
         scenario_version=version,
         namespaces=NAMESPACES,
@@ -94,3 +94,5 @@ def fault(environment, version) -> FaultRun:
         seed=1,
         deadline=deadline(),
     )
+    services.grant_rights(run=run)
+    return run

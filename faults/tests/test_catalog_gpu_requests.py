@@ -9,16 +9,15 @@ import copy
 import itertools
 import threading
 import time as machine_time
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faults import checks, environment
+from faults import checks
 from faults import practice as practice_clusters
-from faults.errors import AlreadyExists
 from faults.kube.client import Kube
-from faults.kube.config import parse, render
+from faults.kube.config import parse
+from faults.tests.candidates import kubeconfig_with_rights
 from faults.tests.variants import PACKS
 
 PACK = next(pack for pack in PACKS if pack.slug == "gpu-requests")
@@ -34,15 +33,10 @@ class Work:
         self.admin, self.namespace = admin, f"ml-research-{next(NUMBERS)}"
         self.pack = PACK.bind({"workloads": self.namespace}, variant)
         self.large, self.small = variant["large"], variant["small"]
-        for change in environment.changes([self.namespace]):
-            with suppress(AlreadyExists):  # what is for the whole cluster
-                admin.create(change.object)
+        self.kube = Kube(parse(kubeconfig_with_rights(admin, self.pack)))
         for step in self.pack.inject:
             for obj in step.spec["objects"]:
                 admin.create(obj)
-        token, _ = admin.token_request(self.namespace, environment.SERVICE_ACCOUNT, seconds=600)
-        access = {"server": admin.access.server, "ca_pem": admin.access.ca_pem, "token": token}
-        self.kube = Kube(parse(render(**access, namespace=self.namespace, user="me", cluster="c")))
 
     def job(self, name, *, selector=None, gpus="1"):
         """Return a job as the team wrote it, with another selector and number of GPUs."""

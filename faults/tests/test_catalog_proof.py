@@ -69,6 +69,7 @@ def prepare(cluster):
             seed=0,
             deadline=deadline(),
         )
+        services.grant_rights(run=run)  # they stay with the environment
         return environment, run
 
     return go

@@ -13,16 +13,16 @@ import shutil
 import subprocess
 import threading
 import time as machine_time
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from faults import checks, environment
+from faults import checks
 from faults import practice as practice_clusters
-from faults.errors import AlreadyExists, Invalid
+from faults.errors import Invalid
 from faults.kube.client import Kube
-from faults.kube.config import parse, render
+from faults.kube.config import parse
+from faults.tests.candidates import kubeconfig_with_rights
 from faults.tests.variants import PACKS
 
 PACK = next(pack for pack in PACKS if pack.slug == "architecture-mismatch")
@@ -44,24 +44,12 @@ class Candidate:
         self.admin, self.namespace, self.folder = admin, namespace, folder
         self.pack = PACK.bind({"workloads": namespace})
         self.job = self.pack.checks[0].condition.reads["jobs"].name
-        for change in environment.changes([namespace]):
-            with suppress(AlreadyExists):  # what is for the whole cluster
-                admin.create(change.object)
+        self.kubeconfig = kubeconfig_with_rights(admin, self.pack)
         for step in self.pack.inject:
             for obj in step.spec["objects"]:
                 text = json.dumps(obj, separators=(",", ":")) + "\n"
                 notes = {"kubectl.kubernetes.io/last-applied-configuration": text}
                 admin.create({**obj, "metadata": {**obj["metadata"], "annotations": notes}})
-        token, _ = admin.token_request(namespace, environment.SERVICE_ACCOUNT, seconds=600)
-        access = admin.access
-        self.kubeconfig = render(
-            server=access.server,
-            ca_pem=access.ca_pem,
-            token=token,
-            namespace=namespace,
-            user="me",
-            cluster="c",
-        )
         self.kube = Kube(parse(self.kubeconfig))
 
     def manifest(self, **container):

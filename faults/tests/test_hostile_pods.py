@@ -23,8 +23,10 @@ import yaml
 
 from faults import environment, guardrails, selectors, services
 from faults.errors import ClusterError, Forbidden, Invalid
+from faults.guardrails import Grant
 from faults.kube.client import Kube
 from faults.kube.config import parse
+from faults.packs.rights import former_rules
 from faults.tests import hostile
 from faults.tests.conftest import deadline
 
@@ -48,6 +50,9 @@ def place(request):
         cluster = services.lend_cluster(name="hostile", kubeconfig=flat(Path(REAL)))
     names = {"workloads": f"ml-{uuid.uuid4().hex[:8]}"}
     run = services.plan_environment_run(cluster=cluster, namespaces=names, deadline=deadline())
+    everything = Grant(former_rules(names.values()))  # all workloads, config maps and services
+    run.parameters = selectors.guardrails_of(run).with_grants([everything]).dump()
+    run.save()
     yield services.inject_run(run_id=run.pk, holder="test")
     after = services.revert_run(run_id=run.pk, holder="test")
     assert after.residue == []

@@ -28,7 +28,7 @@ def runs(environment, kube, tmp_path):
 
 
 def plan(environment, version):
-    return services.plan_fault_run(
+    run = services.plan_fault_run(
         cluster=environment.cluster,
         scenario_version=version,
         namespaces=NAMESPACES,
@@ -36,6 +36,8 @@ def plan(environment, version):
         seed=1,
         deadline=deadline(),
     )
+    services.grant_rights(run=run)  # they stay with the environment
+    return run
 
 
 def test_no_order_of_ending_leaves_anything(runs, kube):

@@ -58,18 +58,6 @@ def test_the_digest_follows_the_contents_not_the_order(files):
     assert packs.digest({"a": "bc"}) != packs.digest({"ab": "c"})
 
 
-def test_more_rights_are_asked_for_by_name_and_never_on_shared_clusters(edit):
-    def asking(*rights, tiers=("practice", "dedicated")):
-        return edit(lambda d: d.update(rights=list(rights), requires={**d["requires"], "tiers": list(tiers)}))
-
-    assert packs.parse(asking("privileged-pods", "direct-placement")).rights == (
-        "privileged-pods",
-        "direct-placement",
-    )
-    assert "cannot be granted on shared clusters" in refused(asking("ephemeral-containers", tiers=["shared"]))
-    assert "rights" in refused(asking("root"))
-
-
 def test_binding_fills_in_names_everywhere(varied):
     bound = varied.bind({"workloads": "team-7"}, {"job": "vision-train"})
     job = bound.inject[1].spec["objects"][0]
@@ -300,7 +288,7 @@ def test_a_step_that_could_not_be_made_or_taken_back_is_refused(edit, step, word
 
 def test_a_pack_says_in_which_form_it_is_written(edit):
     assert packs.parse(edit(lambda d: None)).schema == 2
-    assert packs.parse(edit(lambda d: d.pop("schema"))).schema == 1
+    assert packs.parse(edit(lambda d: [d.pop("schema"), d.pop("rights")])).schema == 1
     for unknown in (3, True, "2"):
         message = refused(edit(lambda d, number=unknown: d.update(schema=number)))
         assert f"schema: {unknown} is unknown here; known are 1 and 2" in message
@@ -308,11 +296,11 @@ def test_a_pack_says_in_which_form_it_is_written(edit):
 
 def test_stored_packs_of_the_first_form_are_read_as_before(edit):
     def old(document):
-        del document["schema"]
+        del document["schema"], document["rights"]
         document["inject"].append(patching(ROLE, {"metadata": {"labels": {"a": "b"}}}))
 
     assert packs.parse(edit(old)).inject[-1].kind == "patch"
-    message = refused(edit(lambda d: [d.pop("schema"), d["inject"].append({"kind": "delete", "target": NOTE})]))
+    message = refused(edit(lambda d: [old(d), d["inject"].append({"kind": "delete", "target": NOTE})]))
     assert "delete is no kind of step in this schema; it needs schema: 2; valid are: manifest, patch" in message
 
 

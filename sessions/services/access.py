@@ -101,11 +101,15 @@ def sync_access(*, session_id: int, verify: bool = False) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AccessOrder:
-    """The access that a session's state asks for, and whether it is recorded as given or taken."""
+    """The access that a session's state asks for, and whether it is recorded as given or taken.
+
+    ``grants`` counts what its scenarios have added to it: bindings that were kept before do not know of the last.
+    """
 
     session_id: int
     closed: bool
     settled: bool
+    grants: int = 0
 
 
 def access_orders() -> list[AccessOrder]:
@@ -115,8 +119,17 @@ def access_orders() -> list[AccessOrder]:
         | Q(state__in=OVER, access_revoked_at__isnull=True)
         | Q(state__in=RUNNING)
     )
-    sessions = rows.only("pk", "state", "close_while_paused", "access_revoked_at")
-    return [AccessOrder(session.pk, session.is_closed(), _access_settled(session)) for session in sessions]
+    sessions = rows.select_related("environment").only(
+        "pk", "state", "close_while_paused", "access_revoked_at", "environment__parameters"
+    )
+    return [
+        AccessOrder(session.pk, session.is_closed(), _access_settled(session), _number_of_grants(session))
+        for session in sessions
+    ]
+
+
+def _number_of_grants(session: InterviewSession) -> int:
+    return fault_services.number_of_grants(run=session.environment) if session.environment else 0
 
 
 def grants_of_session(*, session_id: int) -> CandidateGrants | None:

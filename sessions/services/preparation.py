@@ -116,6 +116,7 @@ def _environment_run(session: InterviewSession) -> FaultRun:
             namespaces=session_namespaces(session, packs),
             deadline=clock.fault_deadline(session),
             packs=packs,
+            access=[rule for pack in packs for rule in pack.access_of_every_variant(real_namespaces(session, pack))],
             toolbox_namespace=_toolbox_namespace(session),
         )
         session.save(update_fields=["environment"])

@@ -124,7 +124,7 @@ def test_it_asks_the_database_little_and_tells_the_cluster_of_no_other_deadline(
     assert steps > 12
     assert count('INTO "faults_step"') + count('UPDATE "faults_step"') <= 8
     assert count('FROM "interview_sessions_clockentry"') <= 9
-    assert count('"faults_faultrun"."namespaces"') <= 11
+    assert count('"faults_faultrun"."namespaces"') <= 12
     assert count('"interview_sessions_interviewsession"."timeline_seal"') <= 5
     assert count("SAVEPOINT") <= 46  # the beginning and the end of each transaction
     assert not moved_deadlines().exists()
@@ -324,7 +324,8 @@ def test_a_release_ends_though_the_candidate_has_deleted_and_changed_what_was_in
     for job in kube.list("batch/v1", "Job", "ml-training"):
         kube.delete("batch/v1", "Job", job["metadata"]["name"], "ml-training")
     meta = {"name": "left-behind", "namespace": "ml-training", "finalizers": ["example.com/never"]}
-    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**meta, "finalizers": []}})
+    spec = {"containers": [{"name": "main", "image": "busybox"}]}
+    kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": {**meta, "finalizers": []}, "spec": spec})
     kube.close()
     admin = fault_selectors.kube_for(prepared.cluster)
     admin.delete("v1", "Namespace", "ml-training")  # as if somebody had been thorough

@@ -1,0 +1,250 @@
+"""A scenario's rights in a session: given with its faults, cut with the access, gone with the environment."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+
+from faults import packs, selectors, services
+from faults.errors import FaultError, Forbidden, NotYet
+from faults.guardrails import Guardrails
+from faults.kube.client import Kube
+from faults.kube.config import parse
+from faults.models import Cluster, FaultRun, Step
+from faults.tests.conftest import NAMESPACES, deadline
+from faults.tests.variants import CATALOG
+
+pytestmark = pytest.mark.django_db
+HOME, RBAC = NAMESPACES["workloads"], "rbac.authorization.k8s.io"
+WORKLOADS = "${namespace.workloads}"
+NUMBERS = itertools.count(1)
+QUOTAS = {"namespaces": [WORKLOADS], "resources": ["resourcequotas"], "verbs": ["get", "list", "patch"]}
+MONITORING = {"namespaces": ["monitoring"], "resources": ["pods", "configmaps"], "verbs": ["get", "list", "delete"]}
+BINDINGS = {
+    "resources": [f"clusterrolebindings.{RBAC}", f"clusterroles.{RBAC}"],
+    "verbs": ["get", "list", "create", "update", "patch", "delete"],
+}
+
+
+@pytest.fixture
+def scenario(tmp_path, cluster):
+    """Plan a scenario with these rights, whose fault is a label on a cluster role."""
+
+    def plan(*rights, environment=None):
+        files = packs.load_folder(CATALOG / "architecture-mismatch")
+        document = yaml.safe_load(files["scenario.yaml"])
+        slug = f"rights-{next(NUMBERS)}"
+        target = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "name": "view"}
+        fault = {"kind": "patch", "target": target, "patch": {"metadata": {"labels": {slug: "on"}}}}
+        document |= {"slug": slug, "rights": list(rights), "existing": ["monitoring"]}
+        document |= {"requires": {**document["requires"], "tiers": ["practice", "dedicated"]}}
+        document["inject"].append(fault)
+        kept = {name: text for name, text in files.items() if not name.startswith("manifests/")}
+        document["inject"] = [fault]
+        for name, text in (kept | {"scenario.yaml": yaml.safe_dump(document)}).items():
+            path = tmp_path / slug / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        version = next(v for v in services.seed_catalog(folder=tmp_path) if v.scenario.slug == slug)
+        values = {"namespaces": NAMESPACES, "parameters": {}, "seed": 1, "deadline": deadline()}
+        return services.plan_fault_run(cluster=cluster, scenario_version=version, **values)
+
+    return plan
+
+
+@pytest.fixture
+def candidate(environment):
+    """The candidate's client, with the token they had from the beginning."""
+    kube = Kube(parse(services.candidate_access(run=environment, seconds=3600).kubeconfig))
+    yield kube
+    kube.close()
+
+
+def inject(run):
+    return services.inject_run(run_id=run.pk, holder="w")
+
+
+def revert(run):
+    run = services.revert_run(run_id=run.pk, holder="w")
+    return str(run.status), run.residue
+
+
+def revert_at_last(run):
+    """Revert, and say that residue was waited for long enough."""
+    while True:
+        try:
+            return services.revert_run(run_id=run.pk, holder="w", hold_s=0.5).residue
+        except NotYet:
+            long_ago = datetime.now(UTC) - timedelta(seconds=20)
+            FaultRun.objects.filter(pk=run.pk).update(settling_at=long_ago)
+
+
+def may(candidate, verb, resource, namespace="", group=""):
+    asked = {"verb": verb, "resource": resource, "namespace": namespace, "group": group}
+    spec = {"resourceAttributes": asked}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": spec}
+    return candidate.create(body)["status"]["allowed"]
+
+
+GIVEN = [
+    ("patch", "resourcequotas", HOME),
+    ("delete", "configmaps", "monitoring"),
+    ("create", "clusterrolebindings", "", RBAC),
+]
+
+
+def test_rights_come_with_the_faults_are_cut_with_the_access_and_leave_nothing(
+    environment, scenario, candidate, kube
+):
+    run = scenario(QUOTAS, MONITORING, BINDINGS)
+    assert [may(candidate, *right) for right in GIVEN] == [False, False, False]
+    inject(run)
+    assert [may(candidate, *right) for right in GIVEN] == [True, True, True]
+    assert not may(candidate, "list", "secrets", "monitoring")
+    journal = {f"{step.target['kind']} {step.target['namespace']}" for step in environment.steps.all()}
+    assert {"RoleBinding monitoring", "Role monitoring", f"RoleBinding {HOME}", "ClusterRoleBinding "} <= journal
+
+    began = time.process_time()
+    grants = services.candidate_grants(run=FaultRun.objects.get(pk=environment.pk))
+    assert len(grants.records) == 5
+    grants.revoke()
+    assert time.process_time() - began < 1
+    assert not any(may(candidate, *right) for right in [*GIVEN, ("list", "pods", HOME)])
+
+    services.note_access_revoked(run=environment)
+    services.restore_access(run=environment)
+    assert all(may(candidate, *right) for right in [*GIVEN, ("list", "pods", HOME)])
+    assert revert(run) == revert(environment) == ("reverted", [])
+
+
+def test_what_comes_while_the_access_is_closed_waits_for_it(environment, scenario, candidate):
+    services.revoke_access(run=environment)
+    services.note_access_revoked(run=environment)
+    inject(scenario(QUOTAS))
+    assert not may(candidate, "list", "pods", HOME)
+    assert not may(candidate, *GIVEN[0])
+    services.restore_access(run=environment)
+    assert may(candidate, *GIVEN[0])
+
+
+@pytest.mark.torture
+def test_granting_goes_on_where_a_worker_died(environment, scenario, candidate):
+    run = scenario(QUOTAS)
+    services.grant_rights(run=run)
+    Step.objects.filter(run=environment, target__kind="RoleBinding", index__gt=15).delete()
+    services.grant_rights(run=run)
+    assert may(candidate, *GIVEN[0])
+    assert services.number_of_grants(run=FaultRun.objects.get(pk=environment.pk)) == 1
+
+
+def test_a_scenario_adds_only_what_the_session_does_not_have(environment, scenario):
+    services.grant_rights(run=scenario(QUOTAS, MONITORING))
+    before = environment.steps.count()
+    services.grant_rights(run=scenario({**QUOTAS, "verbs": ["list"]}, {**MONITORING, "resources": ["pods"]}))
+    assert environment.steps.count() == before
+    services.grant_rights(run=scenario({**QUOTAS, "verbs": ["list", "update"]}))
+    environment.refresh_from_db()
+    last = selectors.guardrails_of(environment).grants[-1].rules
+    assert list(map(str, last)) == [f"update resourcequotas in {HOME}"]
+
+
+@pytest.mark.torture
+def test_limits_are_lifted_later_too_where_a_scenario_asks_for_it(environment, scenario, candidate, kube):
+    spec = {"containers": [{"name": "c", "image": "busybox", "securityContext": {"privileged": True}}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": HOME}, "spec": spec}
+    with pytest.raises(Forbidden, match="PodSecurity"):
+        candidate.create(pod, dry_run=True)
+    run = scenario("privileged-pods", "direct-placement", "ephemeral-containers")
+    inject(run)
+    assert candidate.create(pod, dry_run=True)["spec"]["containers"][0]["securityContext"] == {"privileged": True}
+    policies = kube.list("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy")
+    assert "nodeName may not be set" not in str([policy["spec"] for policy in policies])
+    assert may(candidate, "patch", "pods", HOME)
+    assert revert(run) == revert(environment) == ("reverted", [])
+
+
+SECOND_FIRST = pytest.param(("second", "first"), marks=pytest.mark.torture)
+
+
+@pytest.mark.parametrize("order", [("first", "second"), SECOND_FIRST])
+def test_two_scenarios_with_rights_on_one_cluster_role_leave_nothing(order, environment, scenario, candidate, kube):
+    runs = {
+        "first": scenario({**BINDINGS, "verbs": ["get", "patch"], "names": ["view"]}, MONITORING),
+        "second": scenario(BINDINGS, {**MONITORING, "verbs": ["watch"]}),
+    }
+    for run in runs.values():
+        inject(run)
+    assert [may(candidate, *right) for right in GIVEN] == [False, True, True]
+    assert len(labels_of_view(kube)) == 2
+    for name in order:
+        assert revert(runs[name]) == ("reverted", [])
+        assert may(candidate, *GIVEN[2])  # until the end, as the candidate was told
+    assert labels_of_view(kube) == []
+    assert revert(environment) == ("reverted", [])
+
+
+def labels_of_view(kube):
+    labels = kube.get(f"{RBAC}/v1", "ClusterRole", "view")["metadata"]["labels"]
+    return [label for label in labels if label.startswith("rights-")]
+
+
+def granting(subjects, role="view", name="mine"):
+    reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": role}
+    meta = {"name": name}
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": meta,
+        "roleRef": reference,
+        "subjects": subjects,
+    }
+
+
+def test_nobody_gives_themselves_what_would_outlive_their_access(environment, scenario, candidate):
+    """With every verb on roles and bindings, and the right to bind any role."""
+    inject(scenario({**BINDINGS, "verbs": [*BINDINGS["verbs"], "bind", "escalate"]}))
+    groups = ("system:authenticated", "system:serviceaccounts", f"system:serviceaccounts:{HOME}", "system:masters")
+    account = {"kind": "ServiceAccount", "name": "platform-oncall", "namespace": HOME}
+    users = [{"kind": "User", "apiGroup": RBAC, "name": f"system:serviceaccount:{HOME}:platform-oncall"}]
+    for subject in [account, *users, *({"kind": "Group", "apiGroup": RBAC, "name": name} for name in groups)]:
+        with pytest.raises(Forbidden, match="to service accounts, and not to your own"):
+            candidate.create(granting([subject]))
+        patch = {"subjects": [{**account, "name": "trainer"}, subject]}
+        with pytest.raises(Forbidden, match="not to your own"):
+            candidate.patch(f"{RBAC}/v1", "ClusterRoleBinding", "system:basic-user", "", patch)
+    rule = {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}
+    with pytest.raises(Forbidden, match="roles of the system may not be changed"):
+        candidate.patch(f"{RBAC}/v1", "ClusterRole", "system:basic-user", "", rule)
+    assert candidate.create(granting([{**account, "name": "trainer"}]))["subjects"][0]["name"] == "trainer"
+
+
+def test_a_shared_cluster_grants_nothing_of_the_deny_list_even_if_it_is_in_the_database(environment, scenario):
+    run = scenario(BINDINGS)
+    Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.SHARED)
+    run.cluster.refresh_from_db()
+    with pytest.raises(FaultError, match="what nobody may do on a shared cluster: get clusterrolebindings"):
+        inject(run)
+    rails = selectors.guardrails_of(environment)
+    pack = selectors.bound_pack(run)
+    forged = Guardrails.load({**rails.dump(), "grants": [{"rules": [r.dump() for r in pack.access], "words": []}]})
+    FaultRun.objects.filter(pk=environment.pk).update(parameters=forged.dump())
+    with pytest.raises(FaultError, match="what nobody may do on a shared cluster"):
+        services.restore_access(run=environment)
+    assert not environment.steps.filter(target__name="platform-oncall-1").exists()
+
+
+@pytest.mark.torture
+def test_what_a_candidate_leaves_in_the_namespaces_of_a_lasting_cluster_is_told(environment, scenario, candidate):
+    Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.DEDICATED)
+    run = scenario({**MONITORING, "verbs": ["create", "delete"]})
+    run.cluster.refresh_from_db()
+    inject(run)
+    meta = {"name": "left-behind", "namespace": "monitoring"}
+    candidate.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}})
+    assert revert(run) == ("reverted", [])
+    assert revert_at_last(environment) == ["v1/ConfigMap monitoring/left-behind is left over"]
+    Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.PRACTICE)
