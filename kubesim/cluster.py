@@ -150,7 +150,7 @@ def _readable() -> Iterator[None]:
         raise ChangeLogError(f"what was kept is no cluster that this program can read: {error!r}") from error
 
 
-def _pools(spec: ClusterSpec, file: ClusterFile | None, *, practice: bool) -> tuple[Pool, ...]:
+def pools_of(spec: ClusterSpec, file: ClusterFile | None, *, practice: bool) -> tuple[Pool, ...]:
     """Return what nodes a fresh cluster has."""
     if file and file.pools is not None:
         return file.pools
@@ -244,7 +244,7 @@ class Cluster:
         cluster._seeder.plant()
         cluster._addresses.plant()
         practice = issuer != ISSUER  # and not an oracle
-        wanted = _pools(spec, file, practice=practice)
+        wanted = pools_of(spec, file, practice=practice)
         seed = spec.name if practice else ""
         await pools.create(cluster._client("kubelet"), wanted, clock.now(), seed)
         if practice and any(pool.profile == "gke" for pool in wanted):

@@ -24,6 +24,7 @@ from kubesim.garbage import Sweeper
 from kubesim.heartbeat import Heartbeat
 from kubesim.image import Image, image_of
 from kubesim.listener import Listener
+from kubesim.located import FileError
 from kubesim.pki import CertificateAuthority
 from kubesim.processes import HostError
 from kubesim.python.engine import running_programs
@@ -115,6 +116,8 @@ class ClusterProcess:
             return await self._adopt(await self._created(), file)
         except (ChangeLogError, ApiError) as error:
             raise HostError(500, f"the cluster in {self._folder} cannot be restored: {error}") from error
+        except FileError as error:
+            raise HostError(422, error.message) from error
         except OSError as error:
             raise HostError(507, f"{error.filename}: {error.strerror}; free some space for it.") from error
 
@@ -135,7 +138,7 @@ class ClusterProcess:
             (self._folder / "history").mkdir(parents=True, exist_ok=True)
         spec = ClusterSpec(self._name, self._clock.now(), asked["nodes"], asked["gpus"])
         spec.deadline, spec.images = parse_time(self._job["deadline"]), asked.get("images", [])
-        plain = {name: asked[name] for name in ("nodes", "gpus", "addons")}
+        plain = {name: asked[name] for name in ("nodes", "gpus", "addons", "file") if name in asked}
         image = next((found for found in self._images if found.asked == plain), None)
         if image is None:
             image = await asyncio.to_thread(image_of, plain, self._authority)

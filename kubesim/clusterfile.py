@@ -25,7 +25,7 @@ from kubesim.gpu.nodes import PRODUCTS
 from kubesim.kubelet import imagefile
 from kubesim.kubelet.imagefile import WrongImage
 from kubesim.kubelet.thresholds import WrongConfig, rules
-from kubesim.located import FileError, Mapping, documents
+from kubesim.located import FileError, Mapping, documents, without_lines
 from kubesim.pools import MAX_NODES, PROFILES, Pool
 
 MANAGER = "kubectl-create"
@@ -69,7 +69,20 @@ def read(path: Path) -> ClusterFile:
     found = list(documents(path))
     if len(found) != 1 or not isinstance(found[0], Mapping):
         raise FileError(path, 1, "one mapping is expected, with nodes, namespaces and manifests")
-    file = found[0]
+    return _file(path, found[0])
+
+
+def of(asked: Obj) -> ClusterFile:
+    """Return what a request asks for with the fields of a cluster file; raises FileError, for paths of files, too."""
+    path, manifests = Path("request"), asked.get("manifests")
+    for at, entry in enumerate(manifests if isinstance(manifests, list) else ()):
+        if isinstance(entry, str):
+            raise FileError(path, 0, f"manifests[{at}]: give the object itself; no file is read for a request")
+    return _file(path, without_lines(asked))
+
+
+def _file(path: Path, file: Mapping) -> ClusterFile:
+    """Return what a mapping asks for; raises FileError."""
     _check(path, file, schema())
     pools = tuple(_pool(path, file, at, entry) for at, entry in enumerate(file["nodes"])) if "nodes" in file else None
     names = [pool.name for pool in pools or () if pool.name and pool.count]
@@ -182,7 +195,7 @@ def _namespace(path: Path, file: Mapping, at: int, entry: Any) -> Planned:
         words = f"a name or a mapping with one is expected, not {entry!r}"
         raise _error(path, file, f"namespaces[{at}]", words)
     metadata = {"name": entry} if isinstance(entry, str) else {"labels": {}, "annotations": {}, **entry}
-    line = entry.line if isinstance(entry, Mapping) else file.lines["namespaces"]
+    line = entry.line if isinstance(entry, Mapping) else file.lines.get("namespaces", 0)
     return Planned(path, line, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
 
 

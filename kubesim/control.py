@@ -17,11 +17,13 @@ from kubesim.errors import Obj
 from kubesim.host import Host, Tenant
 from kubesim.kubelet import imagefile
 from kubesim.kubelet.imagefile import WrongImage
+from kubesim.located import FileError
 from kubesim.pki import write_private
 from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.processes import HostError
 
-FIELDS = frozenset({"name", "nodes", "gpus", "addons", "images", "present", "deadline", "ttlSeconds", "skips"})
+FILE_FIELDS = frozenset({"nodes", "addons", "images", "present", "namespaces", "manifests"})
+FIELDS = FILE_FIELDS | {"name", "gpus", "deadline", "ttlSeconds", "skips"}
 MAX_TTL_S = 366 * 24 * 3600
 MAX_SKIP_S = 3600
 
@@ -79,11 +81,9 @@ class Control:
     async def _create(self, request: web.Request) -> web.Response:
         """Answer POST /control/clusters."""
         body = await _body(request, FIELDS)
-        nodes, gpus = _count(body, "nodes", 3, MAX_NODES), _count(body, "gpus", 8, MAX_GPUS)
-        asked = {"nodes": nodes, "gpus": gpus, "addons": _addons(body), **_images(body)}
         if not isinstance(body.get("skips", False), bool):
             raise HostError(422, "skips: give true or false.")
-        asked["skips"] = body.get("skips", False)
+        asked = {"addons": _addons(body), **_images(body), **_shape(body), "skips": body.get("skips", False)}
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
 
@@ -157,10 +157,25 @@ def _addons(body: Obj) -> list[str]:
     return value
 
 
+def _shape(body: Obj) -> Obj:
+    """Return how many nodes and GPUs a fresh cluster has, and as a cluster file what else there is to say of them."""
+    listed = isinstance(body.get("nodes"), list)
+    if listed and "gpus" in body:
+        raise HostError(422, "gpus: give them in each entry of nodes.")
+    file = {name: body[name] for name in ("namespaces", "manifests", "images", *["nodes"] * listed) if name in body}
+    try:
+        pools = clusterfile.of(file).pools
+    except FileError as error:
+        raise HostError(422, error.message) from error
+    told = {"file": file} if file.keys() - {"images"} else {}
+    if pools is None:
+        return {"nodes": _count(body, "nodes", 3, MAX_NODES), "gpus": _count(body, "gpus", 8, MAX_GPUS), **told}
+    gpus = max((pool.gpus for pool in pools if pool.count), default=0)
+    return {"nodes": sum(pool.count for pool in pools), "gpus": gpus, **told}
+
+
 def _images(body: Obj) -> Obj:
     """Return the images that a fresh cluster brings, and those that its nodes have from the start, if any."""
-    if not body.keys() & {"images", "present"}:
-        return {}
     try:
         images = imagefile.read(body.get("images", []))
         return {"images": images, "present": imagefile.read_present(body.get("present", []), images)}

@@ -10,7 +10,7 @@ import asyncio
 import re
 import secrets
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,17 +18,18 @@ from uuid import UUID, uuid4
 
 import orjson
 
-from kubesim import clusterfile, pools
+from kubesim import clusterfile
 from kubesim.ages import Ages, group_of, restart_some
 from kubesim.api.meta import SUFFIX_LENGTH, generated_name
 from kubesim.changelog import State
 from kubesim.clock import ManualClock
-from kubesim.cluster import Cluster, ClusterSpec, Secrets
+from kubesim.cluster import Cluster, ClusterSpec, Secrets, pools_of
 from kubesim.clusterfile import ClusterFile
 from kubesim.errors import Obj
 from kubesim.gpu.nodes import node_name
 from kubesim.holders import server_id
 from kubesim.pki import CertificateAuthority
+from kubesim.pools import Pool
 from kubesim.saved import key
 
 AGE_S = 20
@@ -116,7 +117,8 @@ def take(
     """
     clock = ManualClock(datetime.now(UTC) - timedelta(seconds=AGE_S))
     spec = ClusterSpec(NAME, clock.now(), nodes=asked["nodes"], gpus=asked["gpus"])
-    content = clusterfile.with_addons(asked["addons"])
+    content = clusterfile.with_addons(asked["addons"], clusterfile.of(asked["file"]) if "file" in asked else None)
+    wanted = pools_of(spec, content, practice=True)
     with asyncio.Runner() as runner:
         cluster = runner.run(Cluster.create(spec, clock, SERVER, authority, content, keep=True, issuer=ISSUER))
         for _ in range(AGE_S):
@@ -124,7 +126,7 @@ def take(
             runner.run(clock.advance(1.0))
         kept = cluster.changes.take().items()
         state = {name: value for name, value in kept if value and not name.startswith(EVENTS)}
-        images.append(Image(asked, clock.now(), *_taken_apart(state, spec)))
+        images.append(Image(asked, clock.now(), *_taken_apart(state, wanted)))
         if workload is not None:
             workload.create(cluster.operations)
             for _ in range(WORKLOAD_S):
@@ -141,11 +143,11 @@ def image_of(asked: Obj, authority: CertificateAuthority) -> Image:
     return images[0]
 
 
-def _taken_apart(state: State, spec: ClusterSpec) -> tuple[bytes, list[tuple[str, Make, str]], array[int]]:
+def _taken_apart(state: State, wanted: Sequence[Pool]) -> tuple[bytes, list[tuple[str, Make, str]], array[int]]:
     """Return all lines as one text, what in it is the cluster's own, and where that stands."""
     objects = {name: orjson.loads(value) for name, value in state.items() if name.startswith(b'["object"')}
     on = {obj["metadata"]["uid"]: obj["spec"].get("nodeName", "") for obj in objects.values() if obj["kind"] == "Pod"}
-    kinds = _own(state, [*objects.values()], spec)
+    kinds = _own(state, [*objects.values()], wanted)
     pattern = re.compile(b"|".join(kinds))
     numbers: dict[tuple[bytes, str], int] = {}
     places: array[int] = array("L")
@@ -160,7 +162,7 @@ def _taken_apart(state: State, spec: ClusterSpec) -> tuple[bytes, list[tuple[str
     return bytes(text), [(part.decode(), _make_of(part, kinds), group) for part, group in numbers], places
 
 
-def _own(state: State, objects: list[Obj], spec: ClusterSpec) -> dict[bytes, Make]:
+def _own(state: State, objects: list[Obj], wanted: Sequence[Pool]) -> dict[bytes, Make]:
     """Return what each cluster has of its own, as patterns, and how another one gets its."""
     names = {obj["metadata"]["name"] for obj in objects if obj["metadata"].get("generateName")}
     containers = {found for value in state.values() for found in CONTAINER.findall(value)}
@@ -171,7 +173,7 @@ def _own(state: State, objects: list[Obj], spec: ClusterSpec) -> dict[bytes, Mak
         MOMENT: _later,
         SINCE: lambda text, birth, group: f'{text[:9]}{_later(f"{text[9:-1]}T00:00:00Z", birth, group)[:10]}"',
         VOLUME: _renamed,
-        **{re.escape(name).encode(): make for name, make in _nodes(spec).items()},
+        **{re.escape(name).encode(): make for name, make in _nodes(wanted).items()},
         **{re.escape(name).encode(): _renamed for name in names},
         **{machine.encode(): lambda text, birth, group: birth.uid(str(UUID(text))).replace("-", "")
            for machine in machines},
@@ -181,15 +183,11 @@ def _own(state: State, objects: list[Obj], spec: ClusterSpec) -> dict[bytes, Mak
     }  # fmt: skip
 
 
-def _nodes(spec: ClusterSpec) -> dict[str, Make]:
-    """Return the names of the image's nodes, and what makes those of another cluster."""
-    wanted = pools.practice(spec.nodes, spec.gpus, spec.product)
-    found: dict[str, Make] = {}
-    for pool in wanted:
-        for _ in range(pool.count):
-            name = partial(node_name, pool.machine, len(found))
-            found[name(spec.name)] = lambda text, birth, group, name=name: name(birth.seed)  # type: ignore[misc]
-    return found
+def _nodes(wanted: Sequence[Pool]) -> dict[str, Make]:
+    """Return the names of the image's nodes, and what makes those of another cluster. Given names stay."""
+    machines = [pool.machine for pool in wanted for _ in range(pool.count)]
+    names = [partial(node_name, machine, at) for at, machine in enumerate(machines)]
+    return {name(NAME): lambda text, birth, group, name=name: name(birth.seed) for name in names}  # type: ignore[misc]
 
 
 def _make_of(part: bytes, kinds: dict[bytes, Make]) -> Make:

@@ -17,6 +17,7 @@ class FileError(Exception):
 
     def __init__(self, path: Path, line: int, message: str) -> None:
         super().__init__(f"{path}:{line}: {message}" if line else f"{path}: {message}")
+        self.message = message
 
 
 class Mapping(dict[str, Any]):
@@ -26,6 +27,15 @@ class Mapping(dict[str, Any]):
         super().__init__()
         self.line = line
         self.lines: dict[str, int] = {}
+
+
+def without_lines(value: Any) -> Any:
+    """Return plain JSON with mappings that stand on no line."""
+    if isinstance(value, dict):
+        found = Mapping(0)
+        found.update({name: without_lines(item) for name, item in value.items()})
+        return found
+    return [without_lines(item) for item in value] if isinstance(value, list) else value
 
 
 class _Loader(yaml.SafeLoader):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from uuid import UUID
 
@@ -55,16 +54,8 @@ def node(index: int, gpus: int, created_at: datetime, product: Product, seed: st
     }
 
 
-CALM = {
-    "MemoryPressure": ("KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-    "DiskPressure": ("KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-    "PIDPressure": ("KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-}
-SHORT = {
-    "MemoryPressure": ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available"),
-    "DiskPressure": ("KubeletHasDiskPressure", "kubelet has disk pressure"),
-    "PIDPressure": ("KubeletHasInsufficientPID", "kubelet has insufficient PID available"),
-}
+_TABLE = data.read(Path(__file__).with_name("nodes.yaml"))
+CALM, SHORT = _TABLE["calm"], _TABLE["short"]
 """Condition -> reason and message where it is False, and where it is True."""
 
 
@@ -103,12 +94,7 @@ def _labels(name: str, machine: Machine, product: Product, gpus: int) -> dict[st
         "compute": product.compute.split("."), "capable": str(bool(product.mig)).lower(),
     }  # fmt: skip
     groups = ["labels", *(["gpus"] if gpus else []), *(["uncut"] if gpus and product.mig else [])]
-    return {label: text.format(**values) for group in groups for label, text in _table()[group].items()}
-
-
-@cache
-def _table() -> dict[str, dict[str, str]]:
-    return dict(data.read(Path(__file__).with_name("nodes.yaml")))
+    return {label: text.format(**values) for group in groups for label, text in _TABLE[group].items()}
 
 
 def _capacity(machine: Machine, gpus: int) -> dict[str, str]:

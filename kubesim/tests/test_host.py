@@ -181,6 +181,17 @@ async def test_a_cluster_is_dropped_at_its_deadline(host):
         (b'{"name":"bad","addons":["toaster"]}', 422, "addons"),
         (b'{"name":"bad","addons":[{}]}', 422, "addons"),
         (b'{"name":"bad","colour":"red"}', 422, "colour"),
+        (b'{"name":"bad","nodes":[{"product":"H1000"}]}', 422, "nodes[0].product: Unsupported value"),
+        (b'{"name":"bad","nodes":[{"colour":"red"}]}', 422, "nodes[0].colour: there is no such field"),
+        (b'{"name":"bad","nodes":[5]}', 422, "nodes[0]"),
+        (b'{"name":"bad","nodes":[{"count":600},{"count":600}]}', 422, "more than 1000"),
+        (b'{"name":"bad","nodes":[],"gpus":8}', 422, "gpus: give them in each entry of nodes"),
+        (b'{"name":"bad","nodes":[{"present":["not there:1"]}]}', 422, "present"),
+        (b'{"name":"bad","namespaces":[5]}', 422, "namespaces[0]: a name or a mapping with one is expected"),
+        (b'{"name":"bad","manifests":["/etc/passwd"]}', 422, "manifests[0]: give the object itself"),
+        (b'{"name":"bad","manifests":[{"apiVersion":"v1","kind":"Node"}]}', 422, "give nodes under nodes"),
+        (b'{"name":"bad","manifests":"/etc/passwd"}', 422, "manifests"),
+        (b'{"name":"bad","manifests":[{"apiVersion":"v1","kind":"Oven","metadata":{"name":"a"}}]}', 422, "Oven"),
     ],
 )
 async def test_a_bad_request_is_answered_with_a_sentence(host, body, code, word):
@@ -197,6 +208,28 @@ async def test_a_cluster_is_made_with_the_addons_that_are_asked_for(host):
         admin.get("/api/v1/namespaces/kube-system/services/kube-dns") as response,
     ):
         assert response.status == 200
+
+
+async def test_a_cluster_has_the_pools_namespaces_and_objects_that_are_asked_for(host):
+    taint = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+    nodes = [
+        {"count": 1, "product": "T4", "gpus": 2, "labels": {"tier": "small"}, "taints": [taint]},
+        {"count": 2, "gpus": 0, "name": "worker", "present": ["nginx:1.28"]},
+    ]
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "site", "namespace": "team"}}
+    asked = {"nodes": nodes, "namespaces": ["team"], "manifests": [settings]}
+    async with hosts.cluster(host, "pools", **asked) as admin:
+        async with admin.get("/api/v1/nodes") as response:
+            found = (await response.json())["items"]
+        async with admin.get("/api/v1/namespaces/team/configmaps/site") as response:
+            assert response.status == 200
+        told = await hosts.shown(host, "pools")
+    assert [node["metadata"]["name"] for node in found[1:]] == ["worker-0", "worker-1"]
+    (small,) = (node for node in found if "tier" in node["metadata"]["labels"])
+    assert small["metadata"]["name"].startswith("gke-ml-prod-t4-pool-")
+    assert small["metadata"]["labels"]["nvidia.com/gpu.product"] == "Tesla-T4"
+    assert small["spec"]["taints"] == [taint]
+    assert (told["nodes"], told["gpus"]) == (3, 2)
 
 
 async def test_the_past_of_a_cluster_can_be_shown_and_gone_on_from(tmp_path):

@@ -14,6 +14,7 @@ from kubesim.changelog import State
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.controllers.base import Keeper
+from kubesim.gpu.nodes import node_name
 from kubesim.holders import server_id
 from kubesim.image import ISSUER, Image, take
 from kubesim.inprocess import InProcessClient
@@ -255,3 +256,22 @@ async def test_what_the_first_workload_computes_is_computed_with_the_image(tmp_p
         assert tables == []
     finally:
         await cluster.stop()
+
+
+def test_a_cluster_of_pools_is_born_settled_with_its_gpus_partitioned(tmp_path):
+    labels = {"nvidia.com/mig.config": "all-1g.10gb"}
+    nodes = [{"gpus": 2, "product": "A100", "labels": labels}, {"gpus": 0, "name": "worker"}]
+    images: list[Image] = []
+    list(
+        take(
+            {"nodes": 2, "gpus": 2, "addons": ["gpu-operator"], "file": {"nodes": nodes}}, authority(tmp_path), images
+        )
+    )
+    state = born(images[0], "one", images[0].at)
+    found = [orjson.loads(value) for name, value in state.items() if name.startswith(b'["object","nodes"')]
+    cut, plain = found
+    assert cut["metadata"]["name"] == node_name("a100-pool", 0, "one")
+    assert plain["metadata"]["name"] == "worker-0"
+    assert cut["metadata"]["labels"]["nvidia.com/mig.config.state"] == "success"
+    assert cut["status"]["allocatable"]["nvidia.com/gpu"] == "14"
+    assert b"image-control-plane" not in b"".join(state.values())
