@@ -77,6 +77,10 @@ class Cluster(models.Model):
         blank=True, help_text="For which reason sessions would fail here, as the last preflight found."
     )
 
+    inventory = models.JSONField(
+        null=True, blank=True, editable=False, help_text="Nodes and API groups that the last preflight found."
+    )
+
     class Meta:
         ordering = ["name"]
 

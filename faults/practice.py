@@ -16,10 +16,9 @@ from django.conf import settings
 
 from faults import clock
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachable
+from faults.practice_shape import PracticeShape
 
 TIMEOUT_S = 10
-ADDONS = ("coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring")
-"""What a candidate expects to find on any GPU cluster; see ``kubesim/README.md``."""
 Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
 
@@ -39,7 +38,11 @@ def health() -> Obj:
 
 
 def create(
-    name: str, deadline: datetime, nodes: int, gpus: int, images: Sequence[Obj] = (), present: Sequence[str] = ()
+    name: str,
+    deadline: datetime,
+    shape: PracticeShape = PracticeShape(),  # noqa: B008 - frozen
+    images: Sequence[Obj] = (),
+    present: Sequence[str] = (),
 ) -> Obj:
     """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError.
 
@@ -47,9 +50,7 @@ def create(
     """
     body = {
         "name": name,
-        "nodes": nodes,
-        "gpus": gpus,
-        "addons": ADDONS,
+        **shape.dump(),
         **({"images": images} if images else {}),
         **({"present": present} if present else {}),
         "ttlSeconds": max(0, round((deadline - clock.now()).total_seconds())),  # the wall clock may be set

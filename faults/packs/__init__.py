@@ -5,18 +5,21 @@ from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
-from faults.packs.model import Criterion, Hint, InjectStep, Requires, Solution, SolutionStep, Variant, WrongTurn
+from faults.packs.model import Criterion, Hint, InjectStep, Solution, SolutionStep, Variant, WrongTurn
 from faults.packs.pack import Pack
+from faults.packs.requires import ClusterValue, NodePool, Requires
 from faults.packs.rights import AccessRule
 
 __all__ = [
     "AccessRule",
     "Check",
+    "ClusterValue",
     "Condition",
     "Criterion",
     "Hint",
     "InjectStep",
     "Milestone",
+    "NodePool",
     "Pack",
     "PackError",
     "Requires",

@@ -18,16 +18,11 @@ from faults.checks.model import (
     Read,
 )
 from faults.injectors.call import server_of
-from faults.packs.model import Criterion, InjectStep, Obj, Requires, Solution, SolutionStep, Variant, WrongTurn
+from faults.packs.model import Criterion, InjectStep, Obj, Solution, SolutionStep, Variant, WrongTurn
 from faults.packs.placeholders import names_in, substitute
 from faults.packs.rights import RIGHTS_SINCE, AccessRule, former_rules, merge
 
 Manifests = Mapping[str, list[Obj]]
-
-
-def requires(row: Obj) -> Requires:
-    """Return what the pack asks of a cluster."""
-    return Requires(tuple(row["tiers"]), row["nodes"], row["gpus"], row["agent"], tuple(row.get("images", [])))
 
 
 def words(document: Obj) -> tuple[str, ...]:

@@ -13,13 +13,13 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import CommandRead, LogRead, ObjectRead, Read
-from faults.packs import building, hints, only, safe_yaml, steps, wrong_turns
+from faults.packs import building, hints, only, requires, safe_yaml, steps, wrong_turns
 from faults.packs.building import read
 from faults.packs.course import check_course
 from faults.packs.errors import PackError
 from faults.packs.files import check_names
 from faults.packs.model import Obj, Source
-from faults.packs.pack import Pack
+from faults.packs.pack import CLUSTER, Pack
 from faults.packs.placeholders import names_in
 from faults.packs.right_checks import check_rights
 
@@ -112,6 +112,7 @@ def _check_whole(source: Source) -> None:
     _check_images(document)
     _check_variants(document)
     only.check(document)
+    requires.check(document)
     _check_files(source)
     steps.check_contents(source)
     steps.check_namespaces(source)
@@ -173,6 +174,7 @@ def _steps(document: Obj) -> Iterator[tuple[str, Obj]]:
 def _check_placeholders(source: Source) -> None:
     known = {f"namespace.{name}" for name in source.document["namespaces"]}
     known |= {f"parameter.{name}" for name in building.variants(source.document)[0]}
+    known |= {CLUSTER + name for name in source.document.get("cluster-values", {})}
     for file, content in [(DOCUMENT, source.document), *source.manifests.items(), *source.texts.items()]:
         for name in names_in(content):
             if name not in known:

@@ -14,20 +14,6 @@ RIGHTS = (PRIVILEGED_PODS, EPHEMERAL_CONTAINERS, DIRECT_PLACEMENT)
 """Rights beyond the candidate's usual ones: no Pod Security, ``kubectl debug``, pods with a ``nodeName``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requires:
-    """Requirements of a cluster: a tier, nodes, GPUs on each of them, and the node agent where it is needed.
-
-    ``images`` are on the nodes of a practice cluster from the start, so that nobody waits for a pull.
-    """
-
-    tiers: tuple[str, ...]
-    nodes: int
-    gpus: int
-    agent: bool
-    images: tuple[str, ...] = ()
-
-
 Variant = Mapping[str, str]
 """Linked values, by name, that differ between sessions without changing how hard the scenario is."""
 

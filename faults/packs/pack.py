@@ -6,12 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faults.checks.model import Check, Condition
-from faults.packs import building, course, only
+from faults.packs import building, course, only, requires
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
-from faults.packs.model import Criterion, Hint, InjectStep, Obj, Requires, Solution, Source, Variant, WrongTurn
+from faults.packs.model import Criterion, Hint, InjectStep, Obj, Solution, Source, Variant, WrongTurn
 from faults.packs.placeholders import substitute
+from faults.packs.requires import ClusterValue, Requires
 from faults.packs.rights import AccessRule
+
+CLUSTER = "cluster."
+"""Begins the placeholders, and the stored parameters, of values that the cluster decides."""
 
 SYMPTOM_SECONDS = 2.0
 
@@ -44,6 +48,8 @@ class Pack:
     namespaces: Mapping[str, str]
     existing: tuple[str, ...]
     variants: tuple[Variant, ...]
+    cluster_values: Mapping[str, ClusterValue]
+    """What the cluster decides, by name: where each value comes from."""
     inject: tuple[InjectStep, ...]
     symptom: tuple[Condition, ...]
     symptom_seconds: float
@@ -65,16 +71,21 @@ class Pack:
     def bind(self, namespaces: Mapping[str, str] | None = None, parameters: Mapping[str, str] | None = None) -> Pack:
         """Return the pack with every placeholder filled in: the first variant that has the given parameters.
 
-        Steps and solutions of other variants are left out.
+        Steps and solutions of other variants are left out. Parameters whose names begin with ``CLUSTER`` are the
+        values that a cluster has decided; for those that none has, there are words.
 
         Raises ``PackError`` for a namespace that the pack does not have, or where no variant has the parameters.
         """
         spaces = {**self.namespaces, **(namespaces or {})}
         for name in sorted(set(spaces) - set(self.namespaces)):
             raise PackError("scenario.yaml", "namespaces", f"the pack has no namespace named {name}")
-        variant = self.variants_with(parameters or {})[0]
+        given = parameters or {}
+        variant = self.variants_with({name: value for name, value in given.items() if not name.startswith(CLUSTER)})[
+            0
+        ]
         names = {f"namespace.{name}": value for name, value in spaces.items()}
         names |= {f"parameter.{name}": value for name, value in variant.items()}
+        names |= {CLUSTER + name: given.get(CLUSTER + name, f"any-{name}") for name in self.cluster_values}
         filled = Source(
             document=substitute(only.of_variant(self.template.document, variant), names),
             manifests=substitute(self.template.manifests, names),
@@ -85,6 +96,14 @@ class Pack:
     def access_of_every_variant(self, namespaces: Mapping[str, str]) -> tuple[AccessRule, ...]:
         """Return the rights that do not depend on the variant, with these names of namespaces."""
         return building.access_of_every_variant(self.template.document, {**self.namespaces, **namespaces})
+
+    def steps_of(self, variant: Variant, cluster_value: str) -> list[InjectStep]:
+        """Return a variant's steps in the pack's own namespaces, with one text for all that a cluster decides."""
+        names = {f"namespace.{name}": value for name, value in self.namespaces.items()}
+        names |= {f"parameter.{name}": value for name, value in variant.items()}
+        names |= dict.fromkeys((CLUSTER + name for name in self.cluster_values), cluster_value)
+        rows = substitute(only.of_variant(self.template.document, variant).get("inject", []), names)
+        return [building.inject_step(row, substitute(self.template.manifests, names)) for row in rows]
 
     def variants_with(self, parameters: Mapping[str, str]) -> list[Variant]:
         """Return the variants that have these values, at least one. Raises ``PackError``."""
@@ -109,13 +128,14 @@ class Pack:
             par=document.get("par"),
             tags=tuple(document["tags"]),
             source=document["source"],
-            requires=building.requires(document["requires"]),
+            requires=requires.build(document["requires"]),
             images=tuple(document.get("images", [])),
             rights=building.words(document),
             access=building.access(document, namespaces.values()),
             namespaces=dict(namespaces),
             existing=tuple(document.get("existing", [])),
             variants=building.variants(document),
+            cluster_values=requires.build_values(document),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),
             symptom=tuple(building.condition(row) for row in document["symptom"]),
             symptom_seconds=float(document.get("symptom_seconds", SYMPTOM_SECONDS)),

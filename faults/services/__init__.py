@@ -43,6 +43,12 @@ from faults.services.panic_state import (
 )
 from faults.services.planning import plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
+from faults.services.requirements import (
+    cluster_values,
+    refusal_by_inventory,
+    refusal_together,
+    require_inventory,
+)
 from faults.services.reverting import recheck_reverted, revert_run
 from faults.services.running import confirm_symptom, inject_run
 from faults.services.toolboxes import missing_toolbox, toolbox_image
@@ -61,6 +67,7 @@ __all__ = [
     "candidate_grants",
     "change_refusal",
     "check_kubeconfig",
+    "cluster_values",
     "confirm_symptom",
     "credentials_refused_at",
     "credentials_words",
@@ -87,9 +94,12 @@ __all__ = [
     "plan_fault_run",
     "preflight_refusal",
     "recheck_reverted",
+    "refusal_by_inventory",
+    "refusal_together",
     "refuse_while_engaged",
     "refusing_clusters",
     "release_cluster",
+    "require_inventory",
     "restarts_of",
     "restore_access",
     "revert_engaged",

@@ -10,23 +10,22 @@ from faults.errors import NotFound, NotYet
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
 from faults.packs import Pack
+from faults.practice_shape import shape_for
 from faults.services.leasing import check_kubeconfig
 from faults.tiers import policy_of
 from faults.toolbox import PRACTICE_IMAGE
 
 
-def ensure_practice_cluster(
-    *, name: str, deadline: datetime, nodes: int = 3, gpus: int = 8, packs: Iterable[Pack] = ()
-) -> Cluster:
+def ensure_practice_cluster(*, name: str, deadline: datetime, packs: Iterable[Pack] = ()) -> Cluster:
     """Return the practice cluster of that name, made if need be; it drops itself at ``deadline``.
 
-    ``gpus`` is the number on each node; the images of the ``packs`` and of the toolbox are there. Raises ClusterError
-    where the host of practice clusters does not answer.
+    It has what the ``packs`` require, and the toolbox's image. Raises ClusterError where the host of practice
+    clusters does not answer.
     """
     bound = [pack.bind() for pack in packs]
-    images = [image for pack in bound for image in pack.images]
+    images = {image["name"]: image for pack in bound for image in pack.images}
     present = [*dict.fromkeys([PRACTICE_IMAGE, *(image for pack in bound for image in pack.requires.images)])]
-    made = practice.create(name, deadline, nodes, gpus, images, present)
+    made = practice.create(name, deadline, shape_for(bound), [*images.values()], present)
     parse(made["kubeconfig"])
     known = Cluster.objects.filter(name=name).first()
     if known is not None and known.kubeconfig and crypto.unseal(known.kubeconfig) == made["kubeconfig"]:

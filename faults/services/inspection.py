@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
 from faults import clock, crypto, environment, selectors
 from faults.errors import ClusterError, FaultError, Invalid, Unauthorized
 from faults.guardrails import Guardrails
+from faults.inventory import PRODUCT_LABEL, Inventory
 from faults.kube.client import Kube
 from faults.metrics import GPU_QUERY, parse_gpus
 from faults.models import Cluster
 from faults.services.credentials import note_credentials
 from faults.services.leasing import check_kubeconfig
+from faults.services.requirements import take_inventory
 from faults.services.toolboxes import toolbox_image
 from faults.toolbox import NAME, Toolbox
 
@@ -33,29 +36,32 @@ class Finding:
 
 def inspect_cluster(*, cluster: Cluster) -> list[Finding]:
     """Ask a cluster, and store whether sessions can work there; one that does not answer is a finding as well."""
-    findings = _findings(cluster)
+    inventory, findings = _findings(cluster)
     error = "; ".join(f"{found.title}: {found.text}" for found in findings if found.needed and not found.good)
     Cluster.objects.filter(pk=cluster.pk).update(preflight_at=clock.now(), preflight_error=error)
+    if inventory is not None:
+        Cluster.objects.filter(pk=cluster.pk).update(inventory=inventory.dump())
     return findings
 
 
-def _findings(cluster: Cluster) -> list[Finding]:
+def _findings(cluster: Cluster) -> tuple[Inventory | None, list[Finding]]:
     try:
         access = check_kubeconfig(crypto.unseal(cluster.kubeconfig))
     except FaultError as exc:
-        return [Finding("Kubeconfig", str(exc), False)]
+        return None, [Finding("Kubeconfig", str(exc), False)]
     kube = Kube(selectors.checked_access(access), timeout=TIMEOUT_S, max_repeat_s=0)
     try:
-        findings = [_version(kube), _permissions(kube, cluster), _gpus(kube), _pod_security(kube)]
+        inventory = take_inventory(kube)
+        findings = [_version(kube), _permissions(kube, cluster), _gpus(inventory), _pod_security(kube)]
         note_credentials(cluster=cluster, accepted=True)
-        return [*findings, _metrics(kube), _gpu_metrics(cluster), _toolbox(cluster)]
+        return inventory, [*findings, _metrics(inventory), _gpu_metrics(cluster), _toolbox(cluster)]
     except Unauthorized as exc:
         note_credentials(cluster=cluster, accepted=False)
-        return [Finding("Credentials", f"{exc.message.rstrip('.')} (401): replace the kubeconfig above", False)]
+        return None, [Finding("Credentials", f"{exc.message.rstrip('.')} (401): replace the kubeconfig above", False)]
     except ClusterError as exc:
-        return [Finding("Connection", exc.message.rstrip("."), False)]
+        return None, [Finding("Connection", exc.message.rstrip("."), False)]
     except (KeyError, TypeError, ValueError, AttributeError):
-        return [Finding("Connection", f"{access.server} answers, but not as Kubernetes does", False)]
+        return None, [Finding("Connection", f"{access.server} answers, but not as Kubernetes does", False)]
     finally:
         kube.close()
 
@@ -96,11 +102,15 @@ def _may(kube: Kube, verb: str, group: str, resource: str) -> bool:
     return bool(kube.create(body)["status"].get("allowed"))
 
 
-def _gpus(kube: Kube) -> Finding:
-    nodes = kube.list("v1", "Node")
-    counts = [int((node.get("status", {}).get("allocatable") or {}).get("nvidia.com/gpu", 0)) for node in nodes]
-    text = f"{sum(counts)} on {sum(map(bool, counts))} of {len(nodes)} nodes"
-    return Finding("GPUs", text, bool(sum(counts)), needed=False)
+def _gpus(inventory: Inventory) -> Finding:
+    """Tell what scenarios find there: of nodes that take new pods, by product."""
+    products: Counter[str] = Counter()
+    for kind in inventory.nodes:
+        products[kind.labels.get(PRODUCT_LABEL, "unlabelled")] += kind.gpus * kind.count
+    nodes, with_gpus = (sum(kind.count for kind in inventory.nodes if kind.gpus >= least) for least in (0, 1))
+    named = ", ".join(f"{count} × {product}" for product, count in sorted(products.items()) if count)
+    text = f"{products.total()} on {with_gpus} of {nodes} nodes"
+    return Finding("GPUs", f"{text}: {named}" if named else text, bool(products.total()), needed=False)
 
 
 def _pod_security(kube: Kube) -> Finding:
@@ -134,7 +144,7 @@ def _toolbox(cluster: Cluster) -> Finding:
     return Finding("Toolbox", text, bool(image), needed=False)
 
 
-def _metrics(kube: Kube) -> Finding:
-    there = any(kind.api_version.startswith("metrics.k8s.io/") for kind in kube.kinds())
+def _metrics(inventory: Inventory) -> Finding:
+    there = "metrics.k8s.io" in inventory.groups
     text = "metrics.k8s.io is served: kubectl top works" if there else "metrics.k8s.io is missing: kubectl top fails"
     return Finding("Metrics", text, there, needed=False)

@@ -17,6 +17,7 @@ from faults.kube.config import Access, parse
 from faults.models import Cluster, ClusterLease
 from faults.packs import Pack
 from faults.selectors import loopback_is_allowed
+from faults.services.requirements import refusal_together
 
 KINDS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it changes {what}, which belongs to everybody there."
 RIGHTS_OF_OTHERS = "“{title}” cannot run on a shared cluster: it asks for {what}, which nobody gets there."
@@ -138,8 +139,9 @@ def preflight_refusal(cluster: Cluster) -> str:
 
 
 def why_not(*, tier: str, packs: Sequence[Pack]) -> str:
-    """Return why scenarios cannot run on a cluster of a tier, in one sentence; empty where they can."""
-    return next((why for pack in packs if (why := _why_not(pack, tier))), "")
+    """Return why scenarios cannot run, together, on a cluster of a tier, in one sentence; empty where they can."""
+    alone = next((why for pack in packs if (why := _why_not(pack, tier))), "")
+    return alone or refusal_together(packs=packs, tier=tier)
 
 
 def _why_not(pack: Pack, tier: str) -> str:

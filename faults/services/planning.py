@@ -13,6 +13,7 @@ from faults.guardrails import Grant, Guardrails
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import AccessRule, Pack
 from faults.packs.rights import subtract
+from faults.services.requirements import cluster_values
 from faults.services.toolboxes import toolbox_image
 from faults.toolbox import Toolbox
 
@@ -38,7 +39,7 @@ def plan_environment_run(
     rails = Guardrails.plan(
         tier=cluster.tier,
         home=next(iter(namespaces.values())),
-        gpus=sum(pack.requires.nodes * pack.requires.gpus for pack in needed),
+        gpus=sum(pack.requires.total_gpus for pack in needed),
         rights=[right for pack in needed for right in pack.rights],
     )
     image = toolbox_image(cluster) if toolbox_namespace else ""
@@ -63,10 +64,17 @@ def plan_fault_run(
     parameters: Mapping[str, str],
     seed: int,
     deadline: datetime,
+    values: Mapping[str, str] | None = None,
 ) -> FaultRun:
-    """Plan one scenario's fault. Which of the variants with these parameters, ``seed`` decides. Raises PackError."""
+    """Plan one scenario's fault. Which of the variants with these parameters, ``seed`` decides.
+
+    ``values`` are those that the cluster decides; it is asked for them where they are not given. All of them are kept
+    with the run, so that whoever plays it again has the same. Raises PackError, FaultError and ClusterError.
+    """
     pack = selectors.pack_of(scenario_version)
-    drawn = draw_variant(pack, seed, parameters)
+    if values is None:
+        values = cluster_values(cluster=cluster, pack=pack, seed=seed)
+    drawn = {**draw_variant(pack, seed, parameters), **values}
     bound = pack.bind(namespaces, drawn)
     return FaultRun.objects.create(
         purpose=FaultRun.Purpose.FAULT,

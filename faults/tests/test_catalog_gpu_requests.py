@@ -76,7 +76,7 @@ class Work:
 def cluster(practice):
     """One cluster for all tests of this file, made by the first that asks."""
     until = datetime.now(UTC) + timedelta(hours=1)
-    made = practice_clusters.create("catalog-gpu-requests", until, 2, 8, present=PACK.requires.images)
+    made = practice_clusters.create("catalog-gpu-requests", until, present=PACK.requires.images)
     kube = Kube(parse(made["kubeconfig"]))
     yield kube
     kube.close()

@@ -102,7 +102,7 @@ def practice_cluster(practice):
     """One cluster for all tests of this file, made by the first that asks."""
     until = datetime.now(UTC) + timedelta(hours=1)
     present = [LARGE, *PACK.requires.images]  # the pull of the first takes 40 s
-    made = practice_clusters.create("catalog-routes", until, 3, 8, present=present)
+    made = practice_clusters.create("catalog-routes", until, present=present)
     kube = Kube(parse(made["kubeconfig"]))
     yield kube
     kube.close()

@@ -31,7 +31,7 @@ def web(practice_host):
     """A cluster with a web server in it, for all tests of this file."""
     with override_settings(**practice_host.settings):
         until = datetime.now(UTC) + timedelta(hours=1)
-        made = practice_clusters.create("reads", until, 1, 1, present=["python:3.9-slim"])
+        made = practice_clusters.create("reads", until, present=["python:3.9-slim"])
     kube = Kube(parse(made["kubeconfig"]))
     meta = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
     kube.create(

@@ -19,9 +19,11 @@ from django.db import transaction
 from django.db.models import OuterRef, Subquery
 from django.utils.text import slugify
 
+from faults import services as fault_services
 from faults.models import Scenario, ScenarioVersion
 from faults.packs import PackError, safe_yaml
 from faults.plain_text import plain, plain_line
+from faults.selectors import pack_of
 from sessions.models import Plan, PlanVersion, Question, QuestionVersion, StagedPart
 from sessions.subjects import part_criterion_key
 
@@ -232,7 +234,8 @@ def _check_whole(parts: list[Part]) -> None:
 
 def _check_scenarios(parts: list[Part]) -> None:
     wanted = [(number, slug) for number, part in enumerate(parts, 1) for slug in part["scenarios"]]
-    known = {version.scenario.slug for version in newest_scenarios(slug for _, slug in wanted)}
+    versions = newest_scenarios(slug for _, slug in wanted)
+    known = {version.scenario.slug for version in versions}
     seen: set[str] = set()
     for number, slug in wanted:
         if slug not in known:
@@ -241,6 +244,13 @@ def _check_scenarios(parts: list[Part]) -> None:
         if slug in seen:
             raise PlanProblem(f"Part {number}: the scenario {slug!r} is in the plan twice.")
         seen.add(slug)
+    if why := refusal_together(versions):
+        raise PlanProblem(why)
+
+
+def refusal_together(versions: Iterable[ScenarioVersion]) -> str:
+    """Return why scenarios cannot be in one interview, in a sentence; empty where they can."""
+    return fault_services.refusal_together(packs=[pack_of(version) for version in versions])
 
 
 def _with_question_uuids(parts: list[Part]) -> list[Part]:

@@ -163,6 +163,7 @@ def _check_cluster(cluster: Cluster | None, parts: list[Part], owner: User, star
     why = fault_services.why_not(tier=tier, packs=packs)
     if cluster is not None:
         why = why or clusters.refusal(cluster=cluster, actor=owner, start=start)
+        why = why or fault_services.refusal_by_inventory(cluster=cluster, packs=packs)
     if why:
         raise SessionError(why, "cluster" if cluster else "scenarios")
 

@@ -53,7 +53,9 @@ def _require_cluster(session: InterviewSession, actor: User | None) -> None:
     """Refuse a real cluster that cannot be had; practice clusters are made."""
     if session.cluster is None or policy_of_tier(session.tier).may_be_dropped:
         return
-    if why := clusters.refusal(cluster=session.cluster, actor=actor, holder=session.uuid):
+    why = clusters.refusal(cluster=session.cluster, actor=actor, holder=session.uuid)
+    packs = preparation.session_packs(session)
+    if why := why or fault_services.refusal_by_inventory(cluster=session.cluster, packs=packs):
         raise SessionError(why, "cluster")
 
 

@@ -91,6 +91,7 @@ def _cluster(work: Work) -> None:
     if session.tier != Cluster.Tier.PRACTICE:
         cluster = _cluster_of(session)
         fault_services.lease_cluster(cluster=cluster, holder=session.uuid)
+        fault_services.require_inventory(cluster=cluster, packs=session_packs(session))
         work.report("cluster", f"Using {cluster}")
         return
     work.report("cluster", "Asking for a fresh cluster")
@@ -135,8 +136,8 @@ def require_environment(session: InterviewSession) -> FaultRun:
 
 def inject_fault(work: Work) -> None:
     """Inject the fault of a phase's scenario."""
-    require_environment(work.session)
-    run = plan_run(work.session, work.scenario())
+    cluster, scenario = require_environment(work.session).cluster, work.scenario()
+    run = plan_run(work.session, scenario, cluster_values(cluster, work.session, scenario))
     try:
         inject(run, work)
     except NotFound:  # the cluster has come back from a snapshot, and has forgotten what was made a moment ago
@@ -146,9 +147,24 @@ def inject_fault(work: Work) -> None:
         inject(run, work)
 
 
+def cluster_values(cluster: Cluster, session: InterviewSession, scenario: SessionScenario) -> dict[str, str]:
+    """Ask the cluster for what it decides of a scenario without a run, before any row is locked."""
+    if scenario.run is not None:
+        return {}
+    pack = fault_selectors.pack_of(scenario.scenario_version)
+    return fault_services.cluster_values(cluster=cluster, pack=pack, seed=_seed(session))
+
+
+def _seed(session: InterviewSession) -> int:
+    return session.uuid.int % 2**31
+
+
 @transaction.atomic
-def plan_run(session: InterviewSession, scenario: SessionScenario) -> FaultRun:
-    """Return the scenario's run, planned where there is none yet."""
+def plan_run(session: InterviewSession, scenario: SessionScenario, values: dict[str, str] | None = None) -> FaultRun:
+    """Return the scenario's run, planned where there is none yet with these values of the cluster.
+
+    The cluster is asked for them where they are not given.
+    """
     session = locked(session)
     if scenario.run is None:
         scenario.run = fault_services.plan_fault_run(
@@ -156,8 +172,9 @@ def plan_run(session: InterviewSession, scenario: SessionScenario) -> FaultRun:
             scenario_version=scenario.scenario_version,
             namespaces=real_namespaces(session, fault_selectors.pack_of(scenario.scenario_version)),
             parameters={},
-            seed=session.uuid.int % 2**31,
+            seed=_seed(session),
             deadline=clock.fault_deadline(session),
+            values=values,
         )
         scenario.save(update_fields=["run"])
     return scenario.run

@@ -211,8 +211,8 @@ def _wanted(session: InterviewSession, skipped: int) -> bool:
 
 
 def _inject(work: Work) -> None:
-    preparation.require_environment(work.session)
-    run = _plan_run(work)
+    cluster = preparation.require_environment(work.session).cluster
+    run = _plan_run(work, preparation.cluster_values(cluster, work.session, work.scenario()))
     try:
         preparation.inject(run, work)
     except NotFound as exc:
@@ -220,13 +220,13 @@ def _inject(work: Work) -> None:
 
 
 @transaction.atomic
-def _plan_run(work: Work) -> FaultRun:
+def _plan_run(work: Work, values: dict[str, str]) -> FaultRun:
     """Plan the run of a phase's scenario while the part is wanted: an end or a skip finds every run there is."""
     session, scenario = locked(work.session), work.scenario()
     wanted = StagedPart.objects.filter(scenarios=scenario, skipped_at=None).exists()
     if session.state != State.LIVE or not wanted:
         raise NotYet("Not wanted now")
-    return preparation.plan_run(session, scenario)
+    return preparation.plan_run(session, scenario, values)
 
 
 def _undo(work: Work) -> None:

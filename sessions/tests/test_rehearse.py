@@ -93,7 +93,7 @@ def test_a_kubeconfig_that_is_not_there_is_one_line(rehearse, tmp_path):
 
 def test_it_rehearses_on_a_lent_cluster_and_leaves_it_there(rehearsal, monkeypatch):
     monkeypatch.setattr(run, "PREPARE_SECONDS", 0.0)
-    lent = clusters.create("lent", timezone.now() + timedelta(hours=1), nodes=1, gpus=8)
+    lent = clusters.create("lent", timezone.now() + timedelta(hours=1))
     rehearsal.kubeconfig = lent["kubeconfig"]
     rehearsal.run()
     session = InterviewSession.objects.get()

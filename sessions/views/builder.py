@@ -67,6 +67,7 @@ def builder_context(
     found = [(item, chosen.get(item.ref)) for item in offered.values() if wanted.admits(item)]
     return {
         "outline": outline,
+        "refusal": _refusal_together(outline),
         "filter": wanted,
         "found": found[:MAX_FOUND],
         "found_count": len(found),
@@ -75,6 +76,12 @@ def builder_context(
         "difficulties": Question.Difficulty.choices,
         "lengths": catalogue.LENGTHS,
     }
+
+
+def _refusal_together(outline: OutlineForm) -> str:
+    """Return why the chosen scenarios cannot be in one interview; told while the outline is put together."""
+    slugs = [entry.name for part in outline.parts for entry in part.entries if entry.is_scenario]
+    return plans.refusal_together(plans.newest_scenarios(slugs)) if len(slugs) > 1 else ""
 
 
 def _build(request: HttpRequest, plan: Plan | None) -> HttpResponse:

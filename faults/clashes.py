@@ -1,0 +1,145 @@
+"""Scenarios that cannot be in one interview, because both change the same object, or the same field of one.
+
+Which variant a session will have is not known when it is planned; so all variants are compared. A name that the
+cluster decides may be any name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from itertools import combinations
+from typing import Any
+
+from faults.injectors import Create, PatchObject
+from faults.injectors import changes as changes_of
+from faults.injectors.call import CallProgram
+from faults.injectors.delete import DeleteObject
+from faults.packs import Pack
+
+ANY = "*"
+CLASH = "“{one}” and “{other}” cannot be in one interview: both {act} {what}. Leave one of them out."
+MIXED = (
+    "“{one}” and “{other}” cannot be in one interview: the first {act} {what}, which the second {other_act}. "
+    "Leave one of them out."
+)
+IMAGE = "“{one}” and “{other}” cannot be in one interview: each brings another image {what}. Leave one of them out."
+VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": "calls"}
+_KEYS = ("key", "name", "containerPort", "mountPath", "port", "ip", "type", "topologyKey")
+"""The fields by which Kubernetes tells the entries of a list from each other."""
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One change of an object: of the field at ``path``, which is empty for the whole object."""
+
+    act: str
+    kind: str
+    namespace: str
+    name: str
+    path: Path = ()
+
+    def meets(self, other: Touch) -> bool:
+        """Return whether both can be about the same object, and the same field of it."""
+        same_kind = (self.kind, self.namespace) == (other.kind, other.namespace)
+        return same_kind and _may_be_one(self.name, other.name) and _overlap(self.path, other.path)
+
+    def __str__(self) -> str:
+        """Return it for people."""
+        place = f" in the namespace {self.namespace}" if self.namespace else ""
+        name = "a node that the cluster decides" if ANY in self.name else f"{self.kind} {self.name}{place}"
+        return f"{'.'.join(self.path)} of {name}" if self.path else name
+
+
+def clash(packs: Sequence[Pack]) -> str:
+    """Return, in a sentence, why two of these packs cannot be in one interview; empty where all can."""
+    touched = [(pack, sorted(touches(pack), key=str)) for pack in packs]
+    pairs = combinations(touched, 2)
+    return next((why for one, other in pairs if (why := _between(*one, *other))), "")
+
+
+def touches(pack: Pack) -> set[Touch]:
+    """Return every change that any variant of a pack makes."""
+    steps = (step for variant in pack.variants for step in pack.steps_of(variant, ANY))
+    return {touch for step in steps for change in changes_of([step]) for touch in _touches(change)}
+
+
+def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Touch]) -> str:
+    names = {"one": one.title, "other": other.title}
+    images = {image["name"]: image for image in one.images}
+    for image in other.images:
+        if image["name"] in images and images[image["name"]] != image:
+            return IMAGE.format(**names, what=image["name"])
+    for touch in ones:
+        for met in others:
+            if touch.meets(met):
+                what = max(touch, met, key=lambda found: len(found.path))
+                same = touch.act == met.act
+                form, act = (CLASH, touch.act) if same else (MIXED, VERBS[touch.act])
+                return form.format(**names, act=act, what=what, other_act=VERBS[met.act])
+    return ""
+
+
+def _touches(change: Any) -> Iterator[Touch]:
+    target = change.target
+    place = (f"{target.kind}", target.namespace, target.name)
+    match change:
+        case Create():
+            yield Touch("create", *place)
+        case DeleteObject():
+            yield Touch("delete", *place)
+        case CallProgram():
+            yield Touch("call", *place, (change.request.path,))
+        case PatchObject(patch_type="json"):
+            for path in _operation_paths(change.patch):
+                yield Touch("change", *place, path)
+        case PatchObject():
+            for path in _paths(change.patch, (), merges_lists=change.patch_type == "strategic"):
+                yield Touch("change", *place, path)
+
+
+def _paths(value: Any, path: Path, *, merges_lists: bool) -> Iterator[Path]:
+    """Yield the path of each field that a patch sets."""
+    if isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _paths(item, (*path, str(name)), merges_lists=merges_lists)
+    elif isinstance(value, list) and merges_lists:
+        for item in value:
+            yield (*path, _entry(item))
+    else:
+        yield path
+
+
+def _operation_paths(operations: Any) -> Iterator[Path]:
+    """Yield the paths of a JSON patch; an entry of a list is known where it is added, else it may be any."""
+    for operation in operations:
+        for place in ("path", "from"):
+            names = [part.replace("~1", "/").replace("~0", "~") for part in operation.get(place, "").split("/")[1:]]
+            if not names or operation["op"] == "test" or (place == "from" and operation["op"] == "copy"):
+                continue
+            if names[-1] == "-":
+                yield (*names[:-1], _entry(operation.get("value")))
+            else:
+                index = next((at for at, name in enumerate(names) if name.isdecimal()), len(names))
+                yield tuple(names[:index])
+
+
+def _entry(value: Any) -> str:
+    """Return what tells an entry of a list from the others."""
+    if isinstance(value, Mapping):
+        key = next((key for key in _KEYS if key in value), "")
+        if key:
+            return f"[{key}={value[key]}]"
+    return f"[{json.dumps(value, sort_keys=True)}]"
+
+
+def _may_be_one(one: str, other: str) -> bool:
+    return fnmatchcase(one, other) or fnmatchcase(other, one)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return all(left == right for left, right in zip(one, other, strict=False))

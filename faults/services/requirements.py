@@ -1,0 +1,109 @@
+"""Requirements of a session's scenarios, compared with each other and with the cluster that it is to have."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from faults import clashes, practice_shape, selectors
+from faults.errors import FaultError
+from faults.inventory import Inventory, described, is_open, kind_of, lacks, suits
+from faults.kube.client import Kube
+from faults.models import Cluster
+from faults.packs import NodePool, Pack
+from faults.packs.pack import CLUSTER
+from faults.tiers import policy_of, policy_of_tier
+
+Obj = dict[str, Any]
+NO_COMMON_TIER = "The scenarios cannot be in one interview: {tiers}. Leave out what does not go together."
+NO_AGENT = "“{title}” needs the node agent, which no cluster has."
+NO_NODE = "“{title}” needs {what}, and the cluster has {count} that take new pods."
+NO_LABEL = "“{title}” needs the label {label} of the node {node}, which has none that can be used."
+_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/:@-]{0,198}[A-Za-z0-9])?")
+
+
+def refusal_together(*, packs: Sequence[Pack], tier: str = "") -> str:
+    """Return why scenarios cannot be in one interview, in a sentence; empty where they can.
+
+    Without a tier, some cluster must be able to have them all: a practice cluster wherever they are made for one.
+    """
+    if why := next((NO_AGENT.format(title=pack.title) for pack in packs if pack.requires.agent), ""):
+        return why
+    if not tier and (why := _tiers(packs)):
+        return why
+    if why := clashes.clash(packs):
+        return why
+    tiers = {tier} if tier else _common_tiers(packs)
+    made_by_us = any(policy_of_tier(name).may_be_dropped for name in tiers)
+    return practice_shape.refusal(packs) if made_by_us else ""
+
+
+def refusal_by_inventory(*, cluster: Cluster, packs: Sequence[Pack]) -> str:
+    """Return what the last preflight found a cluster to lack, in a sentence; empty where it has all, or none was."""
+    if cluster.inventory is None or policy_of(cluster).may_be_dropped:
+        return ""
+    why = lacks(Inventory.load(cluster.inventory), packs, f"the cluster {cluster.name}")
+    return f"{why} Choose another cluster, or run its preflight again if it has changed." if why else ""
+
+
+def require_inventory(*, cluster: Cluster, packs: Sequence[Pack]) -> None:
+    """Ask a cluster that is not ours whether it has what scenarios require. Raises FaultError and ClusterError."""
+    if why := lacks(take_inventory(selectors.kube_for(cluster)), packs, f"the cluster {cluster.name}"):
+        raise FaultError(f"{why} Choose another cluster.")
+
+
+def take_inventory(kube: Kube) -> Inventory:
+    """Return the nodes and API groups of a cluster. Raises ClusterError."""
+    groups = {kind.api_version.partition("/")[0] for kind in kube.kinds() if "/" in kind.api_version}
+    return Inventory.of(kube.list("v1", "Node"), groups)
+
+
+def cluster_values(*, cluster: Cluster, pack: Pack, seed: int) -> dict[str, str]:
+    """Return the values that the cluster decides, as parameters of a run: the same seed chooses the same nodes.
+
+    Raises FaultError where the cluster has no such node, and ClusterError.
+    """
+    if not pack.cluster_values:
+        return {}
+    return choose_values(pack, selectors.kube_for(cluster).list("v1", "Node"), seed)
+
+
+def choose_values(pack: Pack, nodes: Sequence[Obj], seed: int) -> dict[str, str]:
+    """Choose among a cluster's nodes. Raises FaultError."""
+    by_name = {node["metadata"]["name"]: node for node in nodes}
+    chosen: dict[str, str] = {}
+    for pool in pack.requires.pools:
+        wanted = [name for name, value in pack.cluster_values.items() if value.pool == pool.name]
+        chosen |= zip(wanted, _draw(pack, pool, nodes, seed, len(wanted)), strict=True)
+    for name, value in pack.cluster_values.items():
+        if value.label:
+            chosen[name] = _label(pack, by_name[chosen[value.node]], value.label)
+    return {CLUSTER + name: value for name, value in chosen.items()}
+
+
+def _draw(pack: Pack, pool: NodePool, nodes: Sequence[Obj], seed: int, count: int) -> list[str]:
+    names = sorted(node["metadata"]["name"] for node in nodes if is_open(node) and suits(kind_of(node), pool))
+    if len(names) < count:
+        raise FaultError(NO_NODE.format(title=pack.title, what=described(pool), count=len(names) or "none"))
+    return random.Random(f"{seed}:{pack.slug}:{pool.name}").sample(names, count)
+
+
+def _label(pack: Pack, node: Obj, label: str) -> str:
+    text = str((node["metadata"].get("labels") or {}).get(label, ""))
+    if not _VALUE.fullmatch(text):
+        raise FaultError(NO_LABEL.format(title=pack.title, label=label, node=node["metadata"]["name"]))
+    return text
+
+
+def _common_tiers(packs: Sequence[Pack]) -> set[str]:
+    return set(Cluster.Tier.values).intersection(*(pack.requires.tiers for pack in packs))
+
+
+def _tiers(packs: Sequence[Pack]) -> str:
+    """Return why no tier of clusters suits every pack."""
+    if _common_tiers(packs):
+        return ""
+    said = [f"“{pack.title}” is made for {' and '.join(pack.requires.tiers)} clusters" for pack in packs]
+    return NO_COMMON_TIER.format(tiers="; ".join(said))
