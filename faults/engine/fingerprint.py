@@ -92,13 +92,20 @@ def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     return sorted(appeared + vanished + different)
 
 
+# Owners are listed after what they own, so that a new owner cannot be missed.
+_OWNED_FIRST = (
+    ("v1", "Pod"),
+    ("apps/v1", "ReplicaSet"),
+    ("batch/v1", "Job"),
+    *(("apps/v1", kind) for kind in ("Deployment", "StatefulSet", "DaemonSet")),
+)
+
+
 def orphans(cluster: ClusterPort, namespace: str) -> list[Obj]:
     """Return the pods, replica sets and jobs whose controller has gone: garbage that is not collected yet."""
-    # Owners are listed after what they own, so that a new owner cannot be missed.
-    kinds = (("v1", "Pod"), ("apps/v1", "ReplicaSet"), ("batch/v1", "Job"), ("apps/v1", "Deployment"))
-    objects = [obj for api_version, kind in kinds for obj in cluster.list(api_version, kind, namespace)]
+    objects = [obj for api_version, kind in _OWNED_FIRST for obj in cluster.list(api_version, kind, namespace)]
     present = {obj["metadata"]["uid"] for obj in objects}
-    known = {kind for _, kind in kinds}
+    known = {kind for _, kind in _OWNED_FIRST}
     return [obj for obj in objects if _controller(obj) not in present and _controller(obj, "kind") in known]
 
 

@@ -261,11 +261,12 @@ def test_a_step_that_cannot_be_reverted_says_what_a_person_must_run(cluster, jou
     assert journal.rows[2].state is State.REVERTED
 
 
-def test_settling_waits_for_the_pods_of_a_deleted_job_and_hurries_them(cluster, journal):
+@pytest.mark.parametrize("owner", [JOB, JOB | {"apiVersion": "apps/v1", "kind": "StatefulSet"}], ids=lambda owner: owner["kind"])
+def test_settling_waits_for_the_pods_of_a_deleted_workload_and_hurries_them(cluster, journal, owner):
     engine = Engine(cluster, journal.open())
-    engine.apply([Create(JOB)])
+    engine.apply([Create(owner)])
     uid = journal.rows[0].uid
-    owners = [{"kind": "Job", "name": "train", "uid": uid, "controller": True}]
+    owners = [{"kind": owner["kind"], "name": "train", "uid": uid, "controller": True}]
     meta = {"name": "train-x", "namespace": "lab", "ownerReferences": owners}
     cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta})
     engine.revert()

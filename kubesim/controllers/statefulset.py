@@ -52,6 +52,8 @@ class StatefulSetController(Keeper):
     async def look_after(self, owner: Obj) -> None:
         """Take the next steps of one set and report."""
         await self.history.claim(owner)
+        if is_ending(owner) and not self.history.owned(owner):
+            return  # a new one would keep the set, whose end waits for what it owns
         owned = await self.pods.claim(owner)
         update = await self.history.current(owner)
         plan = self._plan(owner, update, owned)

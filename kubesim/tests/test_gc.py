@@ -85,3 +85,17 @@ async def test_a_namespace_takes_everything_along_and_stays_gone():
         await w.tick(600)
         with pytest.raises(ApiError):
             await w.client.get("namespaces", "ml")
+
+
+@pytest.mark.parametrize("resource", ["statefulsets.apps", "daemonsets.apps"])
+async def test_a_set_that_is_deleted_in_the_foreground_goes_with_its_revisions(resource):
+    async with world() as w:
+        template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container("busybox:1.36")]}}
+        spec = {"serviceName": "web"} if resource == "statefulsets.apps" else {}
+        spec |= {"selector": {"matchLabels": {"app": "web"}}, "template": template}
+        await w.create(resource, {"apiVersion": "apps/v1", "metadata": {"name": "web"}, "spec": spec})
+        await w.tick(5)
+        await w.client.delete(resource, "web", "default", propagation="Foreground")
+        await w.tick(60)
+        for kind in (resource, "controllerrevisions.apps", "pods"):
+            assert await w.items(kind) == []
