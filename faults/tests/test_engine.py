@@ -261,7 +261,9 @@ def test_a_step_that_cannot_be_reverted_says_what_a_person_must_run(cluster, jou
     assert journal.rows[2].state is State.REVERTED
 
 
-@pytest.mark.parametrize("owner", [JOB, JOB | {"apiVersion": "apps/v1", "kind": "StatefulSet"}], ids=lambda owner: owner["kind"])
+@pytest.mark.parametrize(
+    "owner", [JOB, JOB | {"apiVersion": "apps/v1", "kind": "StatefulSet"}], ids=lambda owner: owner["kind"]
+)
 def test_settling_waits_for_the_pods_of_a_deleted_workload_and_hurries_them(cluster, journal, owner):
     engine = Engine(cluster, journal.open())
     engine.apply([Create(owner)])
