@@ -18,7 +18,7 @@ from faults import clock
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachable
 from faults.practice_shape import PracticeShape
 
-TIMEOUT_S = 10
+TIMEOUT_S, SKIP_TIMEOUT_S = 10, 60
 Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
 
@@ -43,16 +43,20 @@ def create(
     shape: PracticeShape = PracticeShape(),  # noqa: B008 - frozen
     images: Sequence[Obj] = (),
     present: Sequence[str] = (),
+    *,
+    skips: bool = False,
 ) -> Obj:
     """Make a cluster, or return the one of that name: ``kubeconfig``, ``server`` and more. Raises ClusterError.
 
-    Its registries serve ``images`` beside the public ones; those ``present`` are on its nodes already.
+    Its registries serve ``images`` beside the public ones; those ``present`` are on its nodes already. The time of
+    one that ``skips`` can be moved on.
     """
     body = {
         "name": name,
         **shape.dump(),
         **({"images": images} if images else {}),
         **({"present": present} if present else {}),
+        **({"skips": True} if skips else {}),
         "ttlSeconds": max(0, round((deadline - clock.now()).total_seconds())),  # the wall clock may be set
     }
     return _ask("POST", "/control/clusters", body)
@@ -73,6 +77,11 @@ def restarts(name: str) -> Restarts:
     return Restarts(told["restarts"], tuple(_place(found) for found in told["removed"]))
 
 
+def skip(name: str, seconds: float) -> None:
+    """Move the time of a cluster on that was made for that: what is due meanwhile happens. Raises ClusterError."""
+    _ask("POST", f"/control/clusters/{quote(name, safe='')}/skip", {"seconds": seconds}, SKIP_TIMEOUT_S)
+
+
 def drop(name: str) -> None:
     """Drop a cluster; nothing where it is gone already."""
     try:
@@ -86,10 +95,13 @@ def _place(removed: Obj) -> str:
     return f"{removed['resource'].partition('.')[0]} {name}"
 
 
-def _ask(method: str, path: str, body: Obj | None = None) -> Obj:
+def _ask(method: str, path: str, body: Obj | None = None, timeout_s: float = 0) -> Obj:
     url = urlsplit(settings.KUBESIM_URL)
     connection = http.client.HTTPSConnection(
-        url.hostname or "", url.port or 443, timeout=TIMEOUT_S, context=_context(settings.KUBESIM_CA_FILE)
+        url.hostname or "",
+        url.port or 443,
+        timeout=timeout_s or TIMEOUT_S,
+        context=_context(settings.KUBESIM_CA_FILE),
     )
     headers = {"Authorization": f"Bearer {_token(settings.KUBESIM_TOKEN_FILE)}", "Content-Type": "application/json"}
     try:

@@ -12,8 +12,10 @@ from faults.clock import Clock
 from faults.models import FaultRun
 from faults.packs import Pack, Solution
 
-LOOK_S = 0.2
-PATIENCE_S = 120.0
+LOOK_S, GROWTH = 0.1, 0.25
+"""Between two looks: at least so long, or a quarter of the time that has passed."""
+PATIENCE_S = 180.0
+Seen = dict[str, Outcome]
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Scene:
         """The reader of checks, with every right."""
         return selectors.reader_for(self.run.cluster)
 
-    def look(self) -> dict[str, Outcome]:
+    def look(self) -> Seen:
         """Return what each check and guard says now. Raises ProofFailed where one cannot be evaluated."""
         rows: tuple[Check, ...] = (*self.pack.checks, *self.pack.guards)
         seen = checks.evaluate_all(rows, self.reader)
@@ -42,19 +44,40 @@ class Scene:
             raise ProofFailed("; ".join(wrong))
         return seen
 
+    def lacking_symptom(self) -> str:
+        """Return what is missing of the symptom, in words; empty where all of it shows."""
+        for condition in self.pack.symptom:
+            outcome = checks.evaluate(condition, self.reader)
+            if outcome.verdict != "pass":
+                return f"{condition.title}: {outcome.finding or outcome.verdict}"
+        return ""
+
+    def broken_guards(self, seen: Seen) -> str:
+        """Return what the guards find that do not pass."""
+        return "; ".join(f"{row.key}: {seen[row.key].finding}" for row in self.pack.guards if not _passes(seen, row))
+
+    def open_checks(self, seen: Seen) -> str:
+        """Return what the checks find that do not pass."""
+        return "; ".join(f"{row.key}: {seen[row.key].finding}" for row in self.pack.checks if not _passes(seen, row))
+
+    def passing_checks(self, seen: Seen) -> str:
+        """Return the checks that pass."""
+        return ", ".join(row.key for row in self.pack.checks if _passes(seen, row))
+
     def act(self, route: Solution) -> None:
         """Do a route's steps as the candidate. Raises ClusterError."""
         services.apply_solution(run=self.run, solution=route, kubeconfig=self.kubeconfig, clock=self.clock)
 
-    def until(self, missing: Callable[[dict[str, Outcome]], str]) -> dict[str, Outcome]:
-        """Look until nothing is missing. Raises ProofFailed with what is, after two minutes of the cluster's time."""
+    def until(self, lacking: Callable[[], str], look_s: float = LOOK_S, patience_s: float = PATIENCE_S) -> float:
+        """Look until nothing is lacking; return the seconds of the cluster's time. Raises ProofFailed."""
         began = self.clock.now()
-        while lack := missing(seen := self.look()):
-            if (self.clock.now() - began).total_seconds() > PATIENCE_S:
-                raise ProofFailed(f"waited {PATIENCE_S:.0f} s: {lack}")
-            self.clock.wait(LOOK_S)
-        return seen
+        while lack := lacking():
+            passed = (self.clock.now() - began).total_seconds()
+            if passed > patience_s:
+                raise ProofFailed(f"waited {patience_s:.0f} s: {lack}")
+            self.clock.wait(max(look_s, passed * GROWTH))
+        return (self.clock.now() - began).total_seconds()
 
-    def is_repaired(self, seen: dict[str, Outcome]) -> bool:
-        """Return whether all of it passes, guards included."""
-        return all(outcome.verdict == "pass" for outcome in seen.values())
+
+def _passes(seen: Seen, row: Check) -> bool:
+    return seen[row.key].verdict == "pass"

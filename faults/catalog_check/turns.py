@@ -8,7 +8,7 @@ from faults.checks import Outcome
 from faults.errors import ClusterError
 from faults.packs import WrongTurn
 
-LOOK_S = 1.0
+LOOK_S = 0.5
 
 
 def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
@@ -18,10 +18,10 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
     """
     try:
         _check_refusal(turn, _refusal(scene, turn))
-        scene.until(lambda seen: missing(turn, seen))
+        scene.until(lambda: missing(turn, scene.look()), LOOK_S)
         _watch(scene, watched_s)
     except ProofFailed as exc:
-        raise ProofFailed(f"wrong turn {turn.route.key}: {exc}") from exc
+        raise ProofFailed(f"{turn.route.title}: {exc}") from exc
 
 
 def missing(turn: WrongTurn, seen: dict[str, Outcome]) -> str:
@@ -52,8 +52,8 @@ def _check_refusal(turn: WrongTurn, refusal: str) -> None:
 def _watch(scene: Scene, seconds: float) -> None:
     """See that it is not repaired by waiting."""
     began = scene.clock.now()
-    while not scene.is_repaired(scene.look()):
+    while scene.open_checks(seen := scene.look()) or scene.broken_guards(seen):
         if (scene.clock.now() - began).total_seconds() >= seconds:
             return
-        scene.clock.wait(LOOK_S)
+        scene.clock.wait(seconds)
     raise ProofFailed("all checks pass and no guard breaks, so it counts as repaired")

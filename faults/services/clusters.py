@@ -16,16 +16,18 @@ from faults.tiers import policy_of
 from faults.toolbox import PRACTICE_IMAGE
 
 
-def ensure_practice_cluster(*, name: str, deadline: datetime, packs: Iterable[Pack] = ()) -> Cluster:
+def ensure_practice_cluster(
+    *, name: str, deadline: datetime, packs: Iterable[Pack] = (), skips: bool = False
+) -> Cluster:
     """Return the practice cluster of that name, made if need be; it drops itself at ``deadline``.
 
-    It has what the ``packs`` require, and the toolbox's image. Raises ClusterError where the host of practice
-    clusters does not answer.
+    It has what the ``packs`` require, and the toolbox's image; where it ``skips``, its time can be moved on. Raises
+    ClusterError where the host of practice clusters does not answer.
     """
     bound = [pack.bind() for pack in packs]
     images = {image["name"]: image for pack in bound for image in pack.images}
     present = [*dict.fromkeys([PRACTICE_IMAGE, *(image for pack in bound for image in pack.requires.images)])]
-    made = practice.create(name, deadline, shape_for(bound), [*images.values()], present)
+    made = practice.create(name, deadline, shape_for(bound), [*images.values()], present, skips=skips)
     parse(made["kubeconfig"])
     known = Cluster.objects.filter(name=name).first()
     if known is not None and known.kubeconfig and crypto.unseal(known.kubeconfig) == made["kubeconfig"]:

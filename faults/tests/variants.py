@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from faults import packs
+from faults.catalog_check.readable import TELLS
 from faults.packs import Pack
 
+__all__ = ["CATALOG", "FOLDERS", "PACKS", "TELLS", "variants"]
 CATALOG = Path(packs.__file__).resolve().parents[1] / "catalog"
 FOLDERS = sorted(path for path in CATALOG.iterdir() if path.is_dir() and not path.name.startswith("_"))
 PACKS = [packs.parse(packs.load_folder(folder)) for folder in FOLDERS]
-TELLS = re.compile(
-    r"(?<!de)fault|inject|simulat|interview|candidate|chaos|broken|scenario|kubesim|mismatch|symptom",
-    re.IGNORECASE,
-)
 
 
 def variants(pack: Pack) -> Iterator[Pack]:

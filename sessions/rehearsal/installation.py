@@ -79,8 +79,7 @@ class Temporary:
 def temporary() -> Iterator[Temporary]:
     """Start an installation of its own, and leave nothing of it behind."""
     folder = Path(tempfile.mkdtemp(prefix="faultline-"))
-    ports = [f"{name}={_free_port()}" for name in ("PORT", "KUBESIM_PORT")]
-    environment = (f"DATA_DIR={folder}", *ports)
+    environment = own_environment(folder)
     with (folder / "log").open("wb") as log:
         supervisor = subprocess.Popen(  # noqa: S603
             manage_command(environment, ["up"]), stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -90,6 +89,11 @@ def temporary() -> Iterator[Temporary]:
     finally:
         stop(supervisor)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def own_environment(folder: Path) -> tuple[str, ...]:
+    """Return the variables of an installation in this folder, on ports that are free."""
+    return (f"DATA_DIR={folder}", *(f"{name}={_free_port()}" for name in ("PORT", "KUBESIM_PORT")))
 
 
 def manage_command(environment: Sequence[str], args: Sequence[str]) -> list[str]:

@@ -1,0 +1,74 @@
+"""The proof of many variants, some at a time, and their processor time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+from django.db import connection
+
+from faults import selectors
+from faults.catalog_check.variant import VariantProof, prove
+from faults.models import ScenarioVersion
+
+MAX_CPU_S = 3.0
+"""Of all processes, for a variant on average, on a machine that does nothing else."""
+Case = tuple[ScenarioVersion, int]
+
+
+def cases(versions: Iterable[ScenarioVersion], variant: int = 0) -> list[Case]:
+    """Return every variant of every version, or the one of a number."""
+    return [
+        (version, number)
+        for version in versions
+        for number in range(1, len(selectors.pack_of(version).variants) + 1)
+        if variant in (0, number)
+    ]
+
+
+def prove_all(found: Sequence[Case], *, jobs: int, report: Callable[[VariantProof], object]) -> list[VariantProof]:
+    """Prove each in a cluster of its own, ``jobs`` at a time; ``report`` is told of each in the order given."""
+    with ThreadPoolExecutor(jobs) as pool:
+        proofs = []
+        for proof in pool.map(_prove, range(len(found)), found):
+            report(proof)
+            proofs.append(proof)
+    return proofs
+
+
+def _prove(place: int, case: Case) -> VariantProof:
+    try:
+        return prove(*case, name=f"proof-{place}")
+    finally:
+        connection.close()  # this thread's
+
+
+def processor_s() -> float:
+    """Return the processor time of this process and everything below it, those included that have ended."""
+    times = time.process_time() + sum(_ended_children())
+    return times + sum(_seconds_of(pid) for pid in _descendants(os.getpid()))
+
+
+def _ended_children() -> tuple[float, float]:
+    spent = os.times()
+    return spent.children_user, spent.children_system
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in map(int, (task / "children").read_text(encoding="ascii").split()):
+                yield child
+                yield from _descendants(child)
+
+
+def _seconds_of(pid: int) -> float:
+    """Return a process' time and that of its ended children; 0 where the system does not tell."""
+    with suppress(OSError):
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        return sum(map(int, stat[11:15])) / os.sysconf("SC_CLK_TCK")
+    return 0.0

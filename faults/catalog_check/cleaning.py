@@ -1,0 +1,60 @@
+"""Between two routes in one cluster: what the candidate made is deleted, and anything else may not have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+
+from faults.catalog_check.errors import ProofFailed
+from faults.clock import Clock
+from faults.engine import Fingerprint, compare, fingerprint, orphans
+from faults.errors import NotFound
+from faults.kube.client import Kube
+
+Place = tuple[str, str, str, str]
+LEFT_OVER = " is left over"
+LOOK_S = 2.0
+PATIENCE_S = 120.0
+
+
+def clean(kube: Kube, before: Fingerprint, namespaces: Sequence[str], clock: Clock) -> None:
+    """Delete what was made in the session's namespaces since ``before``. Raises ProofFailed for other differences."""
+    made = [_place(line, namespaces) for line in compare(before, fingerprint(kube, namespaces))]
+    for place in made:
+        _delete(kube, place)
+    began = clock.now()
+    while left := [*filter(partial(_is_there, kube), made), *_orphans(kube, namespaces)]:
+        if (clock.now() - began).total_seconds() > PATIENCE_S:
+            raise ProofFailed(f"this does not go: {', '.join(place[2] for place in left)}")
+        for place in left:
+            _delete(kube, place)
+        clock.wait(LOOK_S)
+
+
+def _orphans(kube: Kube, namespaces: Sequence[str]) -> list[Place]:
+    found = [obj for namespace in namespaces for obj in orphans(kube, namespace)]
+    return [(obj["apiVersion"], obj["kind"], obj["metadata"]["name"], obj["metadata"]["namespace"]) for obj in found]
+
+
+def _delete(kube: Kube, place: Place) -> None:
+    with suppress(NotFound):
+        kube.delete(*place, grace_seconds=0 if place[1] == "Pod" else None)
+
+
+def _place(line: str, namespaces: Sequence[str]) -> Place:
+    """Return the object of a difference: something new in the session's namespaces. Raises ProofFailed."""
+    kind_of, _, place = line.removesuffix(LEFT_OVER).partition(" ")
+    api_version, _, kind = kind_of.rpartition("/")
+    namespace, _, name = place.rpartition("/")
+    if not line.endswith(LEFT_OVER) or namespace not in namespaces:
+        raise ProofFailed(f"{line}, which the end of the session does not change either")
+    return api_version, kind, name, namespace
+
+
+def _is_there(kube: Kube, place: Place) -> bool:
+    try:
+        kube.get(*place)
+    except NotFound:
+        return False
+    return True
