@@ -1,4 +1,4 @@
-"""Between two routes in one cluster: what the candidate made is deleted, and anything else may not have changed."""
+"""Between two routes in one cluster: what the candidate made is deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from faults.catalog_check.errors import ProofFailed
 from faults.clock import Clock
-from faults.engine import Fingerprint, compare, fingerprint, orphans
+from faults.engine import orphans
 from faults.errors import NotFound
 from faults.kube.client import Kube
 
@@ -18,9 +18,13 @@ LOOK_S = 2.0
 PATIENCE_S = 120.0
 
 
-def clean(kube: Kube, before: Fingerprint, namespaces: Sequence[str], clock: Clock) -> None:
-    """Delete what was made in the session's namespaces since ``before``. Raises ProofFailed for other differences."""
-    made = [_place(line, namespaces) for line in compare(before, fingerprint(kube, namespaces))]
+def clean(kube: Kube, differences: Sequence[str], namespaces: Sequence[str], clock: Clock) -> bool:
+    """Delete what is new in the session's namespaces; return whether there are no other ``differences``.
+
+    Raises ProofFailed where something does not go.
+    """
+    places = [_place(line, namespaces) for line in differences]
+    made = [place for place in places if place is not None]
     for place in made:
         _delete(kube, place)
     began = clock.now()
@@ -30,6 +34,15 @@ def clean(kube: Kube, before: Fingerprint, namespaces: Sequence[str], clock: Clo
         for place in left:
             _delete(kube, place)
         clock.wait(LOOK_S)
+    return len(made) == len(places)
+
+
+def _place(line: str, namespaces: Sequence[str]) -> Place | None:
+    """Return the object of a difference where it is new, and in one of the session's namespaces."""
+    kind_of, _, place = line.removesuffix(LEFT_OVER).partition(" ")
+    api_version, _, kind = kind_of.rpartition("/")
+    namespace, _, name = place.rpartition("/")
+    return (api_version, kind, name, namespace) if line.endswith(LEFT_OVER) and namespace in namespaces else None
 
 
 def _orphans(kube: Kube, namespaces: Sequence[str]) -> list[Place]:
@@ -40,16 +53,6 @@ def _orphans(kube: Kube, namespaces: Sequence[str]) -> list[Place]:
 def _delete(kube: Kube, place: Place) -> None:
     with suppress(NotFound):
         kube.delete(*place, grace_seconds=0 if place[1] == "Pod" else None)
-
-
-def _place(line: str, namespaces: Sequence[str]) -> Place:
-    """Return the object of a difference: something new in the session's namespaces. Raises ProofFailed."""
-    kind_of, _, place = line.removesuffix(LEFT_OVER).partition(" ")
-    api_version, _, kind = kind_of.rpartition("/")
-    namespace, _, name = place.rpartition("/")
-    if not line.endswith(LEFT_OVER) or namespace not in namespaces:
-        raise ProofFailed(f"{line}, which the end of the session does not change either")
-    return api_version, kind, name, namespace
 
 
 def _is_there(kube: Kube, place: Place) -> bool:

@@ -78,26 +78,33 @@ def _objects(kube: Kube, namespaces: Sequence[str]) -> Iterator[Text]:
 
 def _logs(kube: Kube, namespaces: Sequence[str]) -> Iterator[Text]:
     for namespace in namespaces:
-        for pod in kube.list("v1", "Pod", namespace):
+        for pod in _pods(kube, namespace):
             name = pod["metadata"]["name"]
             for previous in (False, True):
                 try:
                     yield Text(f"the log of {name}", kube.logs(namespace, name, previous=previous))
-                except (NotFound, Invalid):
+                except (NotFound, Invalid, Forbidden):
                     continue
 
 
 def _insides(kube: Kube, namespaces: Sequence[str]) -> Iterator[Text]:
     """Yield the environment and files of every container that runs."""
     for namespace in namespaces:
-        for pod in kube.list("v1", "Pod", namespace):
+        for pod in _pods(kube, namespace):
             for container in _running(pod):
                 name, mounts = pod["metadata"]["name"], _mounts(pod, container)
                 for script in (ENVIRONMENT, FILES):
                     command = ["sh", "-c", script, "sh", *mounts]
-                    with suppress(NotFound, Invalid):  # it ends, or is between two starts
+                    with suppress(NotFound, Invalid, Forbidden):  # it ends, or is between two starts
                         _, output = kube.run_command(namespace, name, container, command)
                         yield Text(f"the inside of {name}", output)
+
+
+def _pods(kube: Kube, namespace: str) -> list[Obj]:
+    try:
+        return kube.list("v1", "Pod", namespace)
+    except Forbidden:  # one of the cluster's namespaces, in which the pack grants other rights
+        return []
 
 
 def _running(pod: Obj) -> list[str]:

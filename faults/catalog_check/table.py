@@ -75,7 +75,7 @@ def _section(pack: Pack, measured: Measured) -> str:
     lines = [
         f"## {bound.title} (`{pack.slug}`)",
         "",
-        f"{about} Its symptom shows within {pack.symptom_seconds:g} s.",
+        f"{about} Its symptom shows within {pack.symptom_seconds:g} s." if pack.symptom else about,
         "",
         *_table(COLUMNS),
         *(f"| {row} | {' | '.join(measured.get((pack.slug, row), NOT_MEASURED))} |" for row in rows),
