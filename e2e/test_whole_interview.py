@@ -257,7 +257,7 @@ def test_a_second_start_keeps_data_and_live_clusters(ada, candidate, installatio
     ada.click("New session", role="link")
     link = from_the_demo_plan_to_live(ada)
     kubectl, job = the_candidate_joins(candidate, link, tmp_path)
-    assert kubectl("create configmap kept --from-literal=a=b").returncode == 0
+    assert kubectl("run kept --image=python:3.9-slim --labels=a=b --command -- sleep 3600").returncode == 0
     ada.page.goto("about:blank")
     candidate.page.goto("about:blank")
 
@@ -266,7 +266,7 @@ def test_a_second_start_keeps_data_and_live_clusters(ada, candidate, installatio
     again = start(installation.folder, installation.env)
     try:
         assert not any(", password " in line for line in again.lines)
-        assert kubectl("get configmap kept -o jsonpath={.data.a}").stdout == "b"
+        assert kubectl("get pod kept -o jsonpath={.metadata.labels.a}").stdout == "b"
         assert job in kubectl("get pods").stdout
         ada.page.goto("/")
         ada.see("Noor Haddad")

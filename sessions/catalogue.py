@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from faults.models import ScenarioVersion
+from faults.packs import Pack
 from faults.selectors import pack_of
 from sessions import selectors
 from sessions.models import Question, QuestionVersion
@@ -26,6 +27,7 @@ class CatalogueItem:
     tags: tuple[str, ...] = ()
     if_time_left: bool = False
     is_gone: bool = False
+    pack: Pack | None = None
 
     @property
     def is_scenario(self) -> bool:
@@ -95,7 +97,8 @@ def tags_of(items: Iterable[CatalogueItem]) -> list[str]:
 
 def _scenario(row: ScenarioVersion) -> CatalogueItem:
     ref = f"{SCENARIO}:{row.scenario.slug}"
-    return CatalogueItem(ref, row.title, row.category, row.difficulty, row.minutes, tuple(pack_of(row).tags))
+    pack = pack_of(row)
+    return CatalogueItem(ref, row.title, row.category, row.difficulty, row.minutes, tuple(pack.tags), pack=pack)
 
 
 def _question(row: QuestionVersion) -> CatalogueItem:

@@ -13,6 +13,7 @@ from typing import Any
 
 from django.http import QueryDict
 
+from sessions.candidate_rights import CandidateRights, rights_of
 from sessions.catalogue import QUESTION, SCENARIO, CatalogueItem
 from sessions.importers.plans import BEFORE, LONGEST, MOST_ENTRIES, MOST_PARTS
 
@@ -84,6 +85,11 @@ class OutlineForm:
     def chosen(self) -> dict[str, int]:
         """Return the number of the part, from 1, that each entry is in."""
         return {entry.ref: number for number, part in enumerate(self.parts, 1) for entry in part.entries}
+
+    @property
+    def rights(self) -> CandidateRights:
+        """Return what its scenarios add to the candidate's rights."""
+        return rights_of(entry.pack.bind() for part in self.parts for entry in part.entries if entry.pack)
 
     @property
     def is_blank(self) -> bool:

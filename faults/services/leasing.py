@@ -16,6 +16,7 @@ from faults.kube.addresses import AddressRefused, check_url
 from faults.kube.config import Access, parse
 from faults.models import Cluster, ClusterLease
 from faults.packs import Pack
+from faults.packs.denied_rights import denied_rights
 from faults.selectors import loopback_is_allowed
 from faults.services.requirements import refusal_together
 
@@ -146,8 +147,9 @@ def why_not(*, tier: str, packs: Sequence[Pack]) -> str:
 
 def _why_not(pack: Pack, tier: str) -> str:
     if tier == Cluster.Tier.SHARED:
-        if pack.rights:
-            return RIGHTS_OF_OTHERS.format(title=pack.title, what=", ".join(pack.rights))
+        bound = pack.bind()
+        if what := [*pack.rights, *denied_rights(bound.access, bound.namespaces.values())]:
+            return RIGHTS_OF_OTHERS.format(title=pack.title, what=what[0])
         if outside := _outside_namespaces(pack):
             return KINDS_OF_OTHERS.format(title=pack.title, what=outside[0])
     if tier not in pack.requires.tiers:

@@ -19,6 +19,7 @@ from faults.errors import ClusterError, FaultError
 from faults.models import FaultRun, ScenarioVersion
 from faults.packs import Solution
 from sessions import events, selectors, services
+from sessions.candidate_rights import rights_of
 from sessions.errors import SessionError
 from sessions.models import Assessment, InterviewSession, PreparationPhase, SessionScenario
 from sessions.scorecards.as_json import as_json
@@ -49,6 +50,7 @@ class Report:
     ok: bool = False
     error: str = ""
     residue: list[Any] | None = None
+    rights: list[str] = field(default_factory=list)
     run_by_hand: list[str] = field(default_factory=list)
     scorecard: dict[str, str] = field(default_factory=dict)
     durations: dict[str, float] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Report:
             "scenario": self.scenario,
             "solution": self.solution,
             "residue": self.residue,
+            "rights": self.rights,
             "run_by_hand": self.run_by_hand,
             "scorecard": self.scorecard,
             **self.durations,
@@ -167,6 +170,9 @@ class Rehearsal:
     def _solve(self, session: InterviewSession) -> None:
         credentials = services.candidate_credentials(session=session)
         pack = selectors.pack_for(self._scenario(session))
+        self.report.rights = rights_of([pack]).lines
+        for line in self.report.rights:
+            self.say(f"    The candidate may also: {line}")
         self.began_fixing = self.clock.now()
         fault_services.apply_solution(
             run=self._fault(session),

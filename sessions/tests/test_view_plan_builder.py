@@ -239,6 +239,13 @@ def test_hostile_words_are_shown_as_they_are(signed_in, scenario_version, questi
     assert "<script>alert" not in preview
 
 
+def test_it_lists_the_rights_of_all_parts_together(signed_in, scenario_version):
+    typed = {"title": "Demo", "row": ["part:a"]}
+    assert 'id="rights"' not in signed_in.post(NEW, {**typed, "do": "refresh"}).content.decode()
+    text = signed_in.post(NEW, {**typed, "do": "add:s:architecture-mismatch"}).content.decode()
+    assert "create, update, patch, delete jobs.batch in ml-training" in text
+
+
 def test_it_is_a_404_for_those_who_may_not_change_plans(client, ada, db):
     plan = Plan.objects.create(slug="demo")
     client.force_login(ada)
@@ -265,6 +272,8 @@ def test_a_scenario_and_a_question_can_be_read_in_place(client, ada, scenario_ve
     assert first_pack.rubric[0].title in scenario
     assert "Milestones, par 15 of 20 min" in scenario
     assert all(point[:20] in scenario for point in first_pack.discussion_points)
+    assert "The candidate may also" in scenario
+    assert "create, update, patch, delete jobs.batch in ml-training" in scenario
     assert "<html" not in scenario
     question = client.get(f"/catalogue/q-{question_version.question.uuid}/").content.decode()
     assert "<strong>majority</strong>" in question

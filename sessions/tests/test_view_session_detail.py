@@ -138,3 +138,14 @@ def test_the_command_that_enters_the_toolbox_is_shown_before_and_during_the_inte
     ready.environment.save()
     assert command in page(ready)
     assert command in page(services.start(session=ready, actor=ada))
+
+
+def test_the_candidates_rights_are_listed_before_and_during_the_interview(page, draft, ada):
+    line = "create, update, patch, delete jobs.batch in ml-training"
+    assert line in page(draft)
+    session = services.prepare(session=draft, actor=ada)
+    assert line in page(session)
+
+
+def test_live_lists_the_candidates_rights_where_the_brief_is(page, live):
+    assert "create, update, patch, delete jobs.batch in ml-training" in page(live).split('id="pane-key"')[1]

@@ -12,6 +12,7 @@ from sessions import part_minutes, services
 from sessions.models import InterviewSession, Plan, PlanVersion
 
 URL = "/sessions/new/"
+NODE_RIGHT = {"resources": ["nodes"], "verbs": ["get", "patch"]}
 NODE_PATCH = {
     "kind": "patch",
     "target": {"apiVersion": "v1", "kind": "Node", "name": "gpu-node-1"},
@@ -48,6 +49,12 @@ def test_the_form_begins_with_the_plans_choice_for_pauses_and_keeps_ones_own(cli
     client.post(URL, {"plan": plan.uuid, "candidate_name": "Kim", "draft": ""})
     chosen = InterviewSession.objects.values_list("candidate_name", "close_while_paused")
     assert dict(chosen) == {"Sam": True, "Kim": False}
+
+
+def test_the_form_lists_the_rights_of_the_plans_scenarios(client, ada, plan):
+    client.force_login(ada)
+    text = client.get(URL, {"plan": plan.uuid}).content.decode()
+    assert "create, update, patch, delete jobs.batch in ml-training" in text.split('id="rights"')[1]
 
 
 def test_a_draft_is_not_prepared(client, ada, plan, jobs):
@@ -301,6 +308,7 @@ def test_a_cluster_whose_last_preflight_failed_is_refused_with_its_reason(post, 
     ("change", "words"),
     [
         ({"rights": ["privileged-pods"]}, "it asks for privileged-pods, which nobody gets there"),
+        ({"rights": [NODE_RIGHT]}, "it asks for patch nodes (it reaches every session of the cluster), which nobody"),
         ({"inject": [NODE_PATCH]}, "it changes Node gpu-node-1, which belongs to everybody there"),
         ({}, "is not made for shared clusters; its pack names practice and dedicated"),
     ],

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from faults.selectors import pack_of
 from sessions import catalogue, outline_form, selectors
+from sessions.candidate_rights import rights_of
 from sessions.catalogue import CatalogueItem, Filter
 from sessions.forms import PlanBuilderForm
 from sessions.importers import plans
@@ -142,7 +143,10 @@ def _require_permission(request: HttpRequest, verb: str) -> None:
 
 def _scenario(slug: str) -> dict[str, Any] | None:
     row = next((row for row in selectors.pickable_scenarios() if row.scenario.slug == slug), None)
-    return {"version": row, "pack": pack_of(row).bind()} if row else None
+    if row is None:
+        return None
+    pack = pack_of(row).bind()
+    return {"version": row, "pack": pack, "rights": rights_of([pack])}
 
 
 def _question(uuid: str) -> dict[str, Any] | None:

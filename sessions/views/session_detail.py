@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from faults.models import FaultRun
 from sessions import clock, frames, panels, presence, selectors
+from sessions.candidate_rights import rights_of
 from sessions.forms import AssessmentForm, CreditForm
 from sessions.models import InterviewSession
 from sessions.panels import progress, words
@@ -73,6 +74,7 @@ def _before(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
         "outline": _outline(session, request),
         "interviewers": session.interviewers.all(),
         "toolbox": selectors.toolbox_for(session),
+        "rights": rights_of(selectors.pack_for(row) for row in scenarios_of(session)),
     }
 
 
@@ -92,6 +94,7 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
         "later": "whole" not in request.GET,
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
         "packs": packs,
+        "rights": rights_of(pack for _, pack in packs),
         "toolbox": selectors.toolbox_for(session),
         "credit_form": CreditForm(),
     }

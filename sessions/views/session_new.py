@@ -12,7 +12,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods
 
+from faults.packs import Pack
+from faults.selectors import pack_of
 from sessions import catalogue, outline_form, selectors, services
+from sessions.candidate_rights import rights_of
 from sessions.errors import SessionError
 from sessions.forms import SessionForm
 from sessions.importers import plans as plan_files
@@ -36,7 +39,8 @@ def session_new(request: HttpRequest) -> HttpResponse:
     form = _form(request, plans, request.POST if request.method == "POST" else None, _initial(chosen))
     if request.method == "POST" and (session := _create(request, form, [])):
         return redirect("session-detail", session.uuid)
-    context = {"form": form, "plans": plans, "plan": chosen, "composing": False, **_words()}
+    rights = rights_of(_packs(chosen)) if chosen else None
+    context = {"form": form, "plans": plans, "plan": chosen, "rights": rights, "composing": False, **_words()}
     return render(request, "sessions/new.html", context, status=422 if form.errors else 200)
 
 
@@ -114,6 +118,12 @@ def _create_or_nothing(request: HttpRequest, data: dict[str, Any], outline: list
 
 def _chosen(plans: list[PlanVersion], wanted: str | None) -> PlanVersion | None:
     return next((plan for plan in plans if str(plan.uuid) == wanted), None)
+
+
+def _packs(plan: PlanVersion) -> list[Pack]:
+    """Return the packs of a plan's scenarios as a session would get them."""
+    wanted = {slug for part in plan.parts for slug in part.get("scenarios", ())}
+    return [pack_of(row).bind() for row in selectors.pickable_scenarios() if row.scenario.slug in wanted]
 
 
 def _initial(plan: PlanVersion | None) -> dict[str, Any]:

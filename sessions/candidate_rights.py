@@ -1,0 +1,49 @@
+"""The candidate's rights beyond the usual ones, as interviewers read them before and during an interview."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from faults.environment import EVERYWHERE, IN_NAMESPACES
+from faults.packs import AccessRule, Pack
+from faults.packs.denied_rights import takes_identities
+from faults.packs.model import DIRECT_PLACEMENT, EPHEMERAL_CONTAINERS, PRIVILEGED_PODS
+from faults.packs.rights import subtract
+
+LIMITS = {
+    PRIVILEGED_PODS: "run privileged pods, with which the nodes are theirs",
+    EPHEMERAL_CONTAINERS: "add containers to running pods (kubectl debug)",
+    DIRECT_PLACEMENT: "put pods on a node of their choice (nodeName)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRights:
+    """Lines for people: rules, limits that do not hold, and rights that lead to other accounts of the cluster."""
+
+    rules: tuple[str, ...] = ()
+    limits: tuple[str, ...] = ()
+    identities: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.limits)
+
+    @property
+    def lines(self) -> list[str]:
+        """All of it, a line for each."""
+        return [*self.rules, *self.limits]
+
+
+def rights_of(packs: Iterable[Pack]) -> CandidateRights:
+    """Return what the packs, bound to their names, add together to the rights that every candidate has."""
+    bound = list(packs)
+    own = sorted({name for pack in bound for name in pack.namespaces.values()})
+    usual = [*(AccessRule(rule.resources, rule.verbs, tuple(own)) for rule in IN_NAMESPACES), *EVERYWHERE]
+    rules = subtract([rule for pack in bound for rule in pack.access], usual if own else [])
+    words = sorted({word for pack in bound for word in pack.rights})
+    return CandidateRights(
+        rules=tuple(map(str, rules)),
+        limits=tuple(LIMITS[word] for word in words),
+        identities=tuple(takes_identities(rules, own)),
+    )
