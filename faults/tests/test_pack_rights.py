@@ -31,7 +31,7 @@ SAMPLES = 12
 def cluster(practice):
     """One cluster for all packs, made by the first that asks."""
     until = datetime.now(UTC) + timedelta(hours=1)
-    kube = Kube(parse(practice_clusters.create("pack-rights", until, 1, 1)["kubeconfig"]))
+    kube = Kube(parse(practice_clusters.create("pack-rights", until)["kubeconfig"]))
     yield kube
     kube.close()
 
