@@ -59,6 +59,14 @@ def namespaces_of(run: FaultRun) -> list[str]:
     return list(dict.fromkeys(run.namespaces.values()))
 
 
+def environment_beside(run: FaultRun) -> FaultRun | None:
+    """Return the environment of the session that has a fault run; None where the fault has none."""
+    runs = FaultRun.objects.filter(cluster=run.cluster_id, purpose=FaultRun.Purpose.ENVIRONMENT)
+    left = runs.exclude(status=FaultRun.Status.REVERTED).select_related("cluster").defer("fingerprint_before")
+    wanted = set(namespaces_of(run))
+    return next((found for found in left.order_by("-pk") if wanted <= set(namespaces_of(found))), None)
+
+
 def all_namespaces_of(run: FaultRun) -> list[str]:
     """Return every namespace in which a run makes something: the toolbox's comes last."""
     box = toolbox_of(run)

@@ -28,6 +28,7 @@ from faults.backoff import next_pause
 from faults.engine.model import PatchType, Reply, Request
 from faults.kube import access_reviews, commands, prometheus_query
 from faults.kube.checked_connections import checked_pools
+from faults.kube.commands import CommandLimits
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
 from faults.kube.proxy import proxy_path, read_reply, unanswered_in_time
@@ -229,10 +230,12 @@ class Kube:
         answer = self._json("POST", access_reviews.PATH, body=access_reviews.review(user, attributes))
         return dict(answer["status"])
 
-    def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
-        """Run a command in a container; return its exit code and what it wrote, at most 16 KiB, after 5 s at most."""
+    def run_command(
+        self, namespace: str, pod: str, container: str, command: Sequence[str], limits: CommandLimits | None = None
+    ) -> tuple[int, str]:
+        """Run a command in a container; return its exit code and what it wrote, after 5 s and 16 KiB at most."""
         path = self._path("v1", "Pod", namespace, pod) + "/exec"
-        return commands.run_command(self.access, self.ssl_context(), self._headers, path, container, command)
+        return commands.run_command(self.access, self.ssl_context(), self._headers, path, container, command, limits)
 
     def token_request(
         self, namespace: str, service_account: str, *, seconds: int, audiences: Sequence[str] = ()

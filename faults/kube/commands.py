@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -30,6 +31,14 @@ TIMED_OUT = 124
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 
 
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    """Bounds of one command: its time from the request on, and what is read of its output."""
+
+    seconds: float = MAX_COMMAND_S
+    output_bytes: int = MAX_OUTPUT_BYTES
+
+
 def run_command(
     access: Access,
     context: ssl.SSLContext,
@@ -37,17 +46,18 @@ def run_command(
     path: str,
     container: str,
     command: Sequence[str],
+    limits: CommandLimits | None = None,
 ) -> tuple[int, str]:
-    """Return the exit code of a command and what it wrote; 124 where it has not ended in time.
+    """Return the exit code of a command and what it wrote; 124 where it has not ended in time, or writes too much.
 
     ``path`` is the pod's exec subresource. Raises ``ClusterError``: ``NotFound`` where no such container runs.
     """
-    until = time.monotonic() + MAX_COMMAND_S
+    limits = limits or CommandLimits()
     streams = [("container", container), ("stdout", "true"), ("stderr", "true")]
     query = urlencode([*streams, *(("command", word) for word in command)])
     try:
         with _connection(access, context, headers, f"{path}?{query}") as connection:
-            return _read(connection, until)
+            return _read(connection, limits)
     except InvalidStatus as exc:
         raise _refusal(exc) from exc
     except (InvalidHandshake, ConnectionClosed, OSError) as exc:
@@ -79,23 +89,23 @@ def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, s
         raise
 
 
-def _read(connection: ClientConnection, until: float) -> tuple[int, str]:
-    output = b""
+def _read(connection: ClientConnection, limits: CommandLimits) -> tuple[int, str]:
+    until, output = time.monotonic() + limits.seconds, b""
     try:
-        while (left := until - time.monotonic()) > 0 and len(output) < MAX_OUTPUT_BYTES:
+        while (left := until - time.monotonic()) > 0 and len(output) < limits.output_bytes:
             message = connection.recv(timeout=left, decode=False)
             channel, data = (message[0], bytes(message[1:])) if message else (-1, b"")
             if channel == _STATUS:
-                return _exit_code(data), _text(output)
+                return _exit_code(data), _text(output[: limits.output_bytes])
             if channel in (_STDOUT, _STDERR):
                 output += data
     except TimeoutError:
         pass
-    return TIMED_OUT, _text(output)
+    return TIMED_OUT, _text(output[: limits.output_bytes])
 
 
 def _text(output: bytes) -> str:
-    return output[:MAX_OUTPUT_BYTES].decode("utf-8", "replace")
+    return output.decode("utf-8", "replace")
 
 
 def _exit_code(data: bytes) -> int:

@@ -18,7 +18,18 @@ from faults.checks.model import (
     Read,
 )
 from faults.injectors.call import server_of
-from faults.packs.model import Criterion, InjectStep, Obj, Solution, SolutionStep, Variant, WrongTurn
+from faults.packs import shell_lines
+from faults.packs.model import (
+    RUN,
+    Criterion,
+    InjectStep,
+    Obj,
+    Solution,
+    SolutionStep,
+    Source,
+    Variant,
+    WrongTurn,
+)
 from faults.packs.placeholders import names_in, substitute
 from faults.packs.rights import RIGHTS_SINCE, AccessRule, former_rules, merge
 
@@ -107,15 +118,17 @@ def inject_step(row: Obj, manifests: Manifests) -> InjectStep:
     return InjectStep(row["kind"], _with_objects(row, manifests, leave_out=("kind", "variants")))
 
 
-def solution(row: Obj, manifests: Manifests) -> Solution:
+def solution(row: Obj, source: Source) -> Solution:
     """Return a reference solution."""
-    return Solution(row["key"], row["title"], tuple(_solution_step(step, manifests) for step in row["steps"]))
+    steps = [_solution_step(step, source.manifests) for step in row.get("steps", [])]
+    steps += [SolutionStep(RUN, {}, line) for line in row.get("lines", [])]
+    return Solution(row["key"], row["title"], tuple(steps), shell_lines.files_of(row, source.texts))
 
 
-def wrong_turn(row: Obj, manifests: Manifests) -> WrongTurn:
+def wrong_turn(row: Obj, source: Source) -> WrongTurn:
     """Return an act that repairs nothing, or not all of it."""
     return WrongTurn(
-        route=solution(row, manifests),
+        route=solution(row, source),
         why=row["why"].strip(),
         refused=row.get("refused", ""),
         fails=dict(row.get("fails", {})),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from faults.packs import building
+from faults.packs import building, shell_lines
 from faults.packs.errors import PackError
 from faults.packs.model import Obj, Source, Variant
 from faults.packs.placeholders import substitute
@@ -57,8 +57,8 @@ def _telling_values(variant: Variant, told: str) -> list[str]:
 
 def _solution_lines(document: Obj, texts: Mapping[str, str]) -> Iterator[str]:
     for solution in document["solutions"]:
-        for step in solution["steps"]:
-            yield from _lines(step["command"])
+        for command in shell_lines.commands(solution):
+            yield from _lines(command)
     for name in sorted(texts):
         if name.startswith("solutions/"):
             yield from _lines(texts[name])

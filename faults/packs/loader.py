@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import CommandRead, LogRead, ObjectRead, Read
-from faults.packs import building, hints, only, requires, safe_yaml, steps, wrong_turns
+from faults.packs import building, hints, only, requires, safe_yaml, shell_lines, steps, wrong_turns
 from faults.packs.building import read
 from faults.packs.course import check_course
 from faults.packs.errors import PackError
@@ -26,6 +26,7 @@ from faults.packs.right_checks import check_rights
 DOCUMENT = "scenario.yaml"
 MAX_COMBINATIONS = 1000
 TEXTS = ("statement.md", "brief.md")
+ROUTES = ("solutions/", "wrong-turns/")
 SCHEMAS = (1, 2)
 """The forms of packs, by their ``schema``. Stored versions without a number are of the first."""
 READS = "; a read is of objects (apiVersion, kind), or one of logs, promql, access, page, command"
@@ -43,7 +44,7 @@ def parse(files: Mapping[str, str]) -> Pack:
     source = Source(
         document=_document(files[DOCUMENT]),
         manifests={name: _objects(name, files[name]) for name in sorted(files) if "/" in name},
-        texts={name: files[name] for name in sorted(files) if name.endswith(".md")},
+        texts={name: files[name] for name in sorted(files) if name.endswith(".md") or name.startswith(ROUTES)},
     )
     _check_whole(source)
     hints.check(source, files)
@@ -113,6 +114,7 @@ def _check_whole(source: Source) -> None:
     _check_variants(document)
     only.check(document)
     requires.check(document)
+    shell_lines.check(document)
     _check_files(source)
     steps.check_contents(source)
     steps.check_namespaces(source)
@@ -151,24 +153,24 @@ def _check_variants(document: Obj) -> None:
 
 def _check_files(source: Source) -> None:
     used = set()
-    for where, step in _steps(source.document):
-        if "file" in step:
-            used.add(step["file"])
-            if step["file"] not in source.manifests:
-                raise PackError(DOCUMENT, where, f"there is no file {step['file']}")
+    for where, name in _files_used(source.document):
+        used.add(name)
+        if name not in source.manifests:
+            raise PackError(DOCUMENT, where, f"there is no file {name}")
     for name in sorted(set(source.manifests) - used):
         raise PackError(name, "", "is not used by any step; remove it or name it in scenario.yaml")
 
 
-def _steps(document: Obj) -> Iterator[tuple[str, Obj]]:
+def _files_used(document: Obj) -> Iterator[tuple[str, str]]:
     for number, step in enumerate(document["inject"]):
-        yield f"inject.{number}", step
-    for index, solution in enumerate(document["solutions"]):
-        for number, step in enumerate(solution["steps"]):
-            yield f"solutions.{index}.steps.{number}", step
-    for index, turn in enumerate(document.get("wrong_turns", [])):
-        for number, step in enumerate(turn["steps"]):
-            yield f"wrong_turns.{index}.steps.{number}", step
+        if "file" in step:
+            yield f"inject.{number}", step["file"]
+    for list_name in ("solutions", "wrong_turns"):
+        for index, route in enumerate(document.get(list_name, [])):
+            yield from ((f"{list_name}.{index}.lines", name) for name in shell_lines.files_named(route))
+            for number, step in enumerate(route.get("steps", [])):
+                if "file" in step:
+                    yield f"{list_name}.{index}.steps.{number}", step["file"]
 
 
 def _check_placeholders(source: Source) -> None:

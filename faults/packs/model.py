@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Obj = dict[str, Any]
+RUN = "run"
+"""The verb of a solution's line."""
 PRIVILEGED_PODS = "privileged-pods"
 EPHEMERAL_CONTAINERS = "ephemeral-containers"
 DIRECT_PLACEMENT = "direct-placement"
@@ -54,8 +56,9 @@ class Criterion:
 
 @dataclass(frozen=True, slots=True)
 class SolutionStep:
-    """One act of a reference solution: the command a person types, and the same as an API call.
+    """One act of a reference solution: the command a person types, and what it does.
 
+    ``run``: the command is a line of a shell in the toolbox. Versions from before there were lines have API calls:
     ``delete``: ``spec = {"target": {apiVersion, kind, namespace, name}}``, waits until it is gone;
     ``create``, ``replace``: ``spec = {"file": path, "objects": [object, ...]}`` (replace = delete, then create, as
     ``kubectl replace --force``); ``patch``: ``spec = {"target": ..., "patch": object}``, a JSON merge patch.
@@ -68,11 +71,22 @@ class SolutionStep:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A route that repairs the fault; a pack has at least two."""
+    """A route that repairs the fault; a pack has at least two. ``files`` are those that its lines name, by path."""
 
     key: str
     title: str
     steps: tuple[SolutionStep, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The commands that a person types."""
+        return tuple(step.command for step in self.steps)
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether its steps are API calls, from before there were lines."""
+        return any(step.verb != RUN for step in self.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +107,7 @@ class WrongTurn:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The pack before its placeholders are filled in: parsed YAML and texts, by file name."""
+    """The pack before its placeholders are filled in: parsed YAML, and texts as they stand, by file name."""
 
     document: Obj
     manifests: Mapping[str, list[Obj]]

@@ -15,7 +15,7 @@ from faults.packs import AccessRule, Pack
 from faults.packs.rights import subtract
 from faults.services.requirements import cluster_values
 from faults.services.toolboxes import toolbox_image
-from faults.toolbox import Toolbox
+from faults.toolbox import NAMESPACE, Toolbox
 
 
 def plan_environment_run(
@@ -25,13 +25,14 @@ def plan_environment_run(
     deadline: datetime,
     packs: Iterable[Pack] = (),
     access: Iterable[AccessRule] = (),
-    toolbox_namespace: str = "",
+    toolbox_namespace: str | None = None,
 ) -> FaultRun:
-    """Plan a session's namespaces (logical name -> real name), the candidate's identity, and a toolbox if one is
-    asked for by its namespace and the cluster has an image for it.
+    """Plan a session's namespaces (logical name -> real name), the candidate's identity, and a toolbox.
 
-    The limits of the namespaces follow from the cluster's tier and from what the session's packs ask for. ``access``
-    are the rights by verb and resource that are known already; ``grant_rights`` adds what depends on a variant.
+    There is no toolbox where the cluster has no image for it, nor without packs, whose solutions run in it, unless
+    its namespace is named. The limits of the namespaces follow from the cluster's tier and from what the packs ask
+    for. ``access`` are the rights by verb and resource that are known already; ``grant_rights`` adds what depends on
+    a variant.
     """
     if not namespaces:
         raise FaultError("An environment needs at least one namespace.")
@@ -42,8 +43,10 @@ def plan_environment_run(
         gpus=sum(pack.requires.total_gpus for pack in needed),
         rights=[right for pack in needed for right in pack.rights],
     )
+    if toolbox_namespace is None and needed:
+        toolbox_namespace = NAMESPACE
     image = toolbox_image(cluster) if toolbox_namespace else ""
-    box = Toolbox(toolbox_namespace, image) if image else None
+    box = Toolbox(toolbox_namespace, image) if toolbox_namespace and image else None
     own = list(namespaces.values())
     if rules := subtract(access, environment.common_rules(own, rails, box)):
         rails = rails.with_grants([Grant(rules)])

@@ -13,6 +13,7 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import FaultRun
 from faults.packs import Solution, SolutionStep
+from faults.services.toolbox_shell import ToolboxShell
 from faults.services.work import Report, silent
 
 Obj = dict[str, Any]
@@ -23,17 +24,29 @@ PATIENCE_S = 60.0
 def apply_solution(
     *, run: FaultRun, solution: Solution, kubeconfig: str, report: Report = silent, clock: Clock | None = None
 ) -> None:
-    """Do a solution's steps (of ``selectors.bound_pack(run)``) on the cluster that ``kubeconfig`` names.
+    """Do a solution (of ``selectors.bound_pack(run)``) on the cluster that ``kubeconfig`` names.
 
-    Raises ClusterError, also where the candidate has not the rights that the solution needs.
+    Its lines run in the session's toolbox, one after the other. Raises ClusterError, also where the candidate has not
+    the rights that the solution needs, and where a line fails.
     """
     kube = Kube(parse(kubeconfig))
+    clock = clock or RealClock()
     try:
-        for step in solution.steps:
-            report(solution.title, step.command)
-            _act(kube, step, clock or RealClock())
+        if solution.is_typed:
+            for step in solution.steps:
+                report(solution.title, step.command)
+                _act(kube, step, clock)
+        else:
+            _run_lines(ToolboxShell.enter(kube=kube, run=run, clock=clock), solution, report)
     finally:
         kube.close()
+
+
+def _run_lines(shell: ToolboxShell, solution: Solution, report: Report) -> None:
+    shell.put(solution.files)
+    for line in solution.lines:
+        report(solution.title, line)
+        shell.run(line)
 
 
 def _act(kube: Kube, step: SolutionStep, clock: Clock) -> None:

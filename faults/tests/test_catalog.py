@@ -11,7 +11,7 @@ import pytest
 from faults import checks, packs
 from faults.packs.loader import SCHEMAS
 from faults.tests.objects import ObjectReader, make_node, make_pod
-from faults.tests.variants import CATALOG, PACKS, TELLS, variants
+from faults.tests.variants import CATALOG, PACKS, TELLS, objects_of, variants
 
 
 @pytest.fixture(params=PACKS, ids=lambda pack: pack.slug)
@@ -56,16 +56,17 @@ def test_hints_come_in_both_tiers_and_never_hold_the_solution(pack):
     assert {hint.tier for hint in pack.hints} == {1, 2}
     for bound in variants(pack):
         injected = json.dumps([step.spec for step in bound.inject if "objects" in step.spec])
-        for hint, step in itertools.product(bound.hints, [step for route in bound.solutions for step in route.steps]):
-            assert step.command not in hint.text
-            for image in re.findall(r'"image": "([^"]+)"', json.dumps(step.spec)):
+        for hint, route in itertools.product(bound.hints, bound.solutions):
+            text = "\n".join([*route.lines, *route.files.values(), *(json.dumps(step.spec) for step in route.steps)])
+            for image in re.findall(r'"?image"?: "?([^"\s|]+)', text):
                 assert image not in hint.text
-            assert not _shared(hint.text, json.dumps(step.spec), 40)
+            assert not _shared(hint.text, text, 40)
+            assert not [line for line in route.lines if line in hint.text]
         assert injected
 
 
 def test_solutions_change_something_and_differ_from_each_other(pack):
-    routes = [json.dumps([(step.verb, step.spec) for step in route.steps]) for route in pack.solutions]
+    routes = [repr((route.lines, [step.spec for step in route.steps])) for route in pack.solutions]
     assert len(set(routes)) == len(routes) >= 2
 
 
@@ -91,7 +92,7 @@ def injected(pack, index, **status):
 
 
 def solved_job(pack, **status):
-    return pack.solutions[0].steps[1].spec["objects"][0] | {"status": status}
+    return objects_of(pack.solutions[0])[0] | {"status": status}
 
 
 DONE = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}

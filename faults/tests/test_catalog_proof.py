@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import re
 import uuid
 
 import pytest
@@ -14,12 +15,17 @@ import yaml
 from faults import packs, services
 from faults.catalog_check import table
 from faults.catalog_check.scene import Scene
+from faults.catalog_check.stage import open_stage
 from faults.catalog_check.variant import prove
 from faults.clock import RealClock
+from faults.kube.client import Kube
+from faults.kube.config import parse
 from faults.models import Cluster, ScenarioVersion
 from faults.services import seed_catalog
+from faults.services.toolbox_shell import ToolboxShell
 from faults.tests.conftest import deadline
 from faults.tests.variants import CATALOG, PACKS
+from faults.toolbox import PRACTICE_IMAGE
 
 pytestmark = pytest.mark.django_db
 
@@ -30,6 +36,12 @@ def case(pack, number):
 
 
 VARIANTS = [case(pack, number) for pack in PACKS for number in range(1, len(pack.variants) + 1)]
+BLOCK, QUIET = re.compile(r"```sh\n(.*?)```", re.DOTALL), re.compile(r">|sed -i")
+BRIEFS = [
+    pytest.param(pack, id=pack.slug, marks=pytest.mark.torture if pack is not PACKS[0] else ())
+    for pack in PACKS
+    if pack.slug in ("architecture-mismatch", "gpu-requests")
+]
 SHARED = [pack for pack in PACKS if "shared" in pack.requires.tiers]
 
 
@@ -74,8 +86,8 @@ def tell(document, files):
 
 
 def repair_by_a_wrong_turn(document, files):
-    right = copy.deepcopy(document["solutions"][1]["steps"])
-    document["wrong_turns"][3] |= {"steps": right, "refused": "immutable"}
+    right = copy.deepcopy(document["solutions"][1]["lines"])
+    document["wrong_turns"][3] |= {"lines": right, "refused": "immutable"}
 
 
 def pass_at_once(document, files):
@@ -156,11 +168,13 @@ def test_a_seed_decides_the_variant_and_every_variant_is_drawn(pack, cluster):
 
 
 @pytest.mark.parametrize("pack", SHARED, ids=lambda pack: pack.slug)
-def test_it_works_under_the_limits_of_a_shared_cluster(pack, cluster):
+def test_it_works_under_the_limits_of_a_shared_cluster(pack, cluster, settings):
+    settings.TOOLBOX_IMAGE = PRACTICE_IMAGE
     Cluster.objects.filter(pk=cluster.pk).update(tier=Cluster.Tier.SHARED)
     cluster.refresh_from_db()
     planned = {"cluster": cluster, "namespaces": dict(pack.namespaces), "deadline": deadline()}
-    environment = services.inject_run(run_id=services.plan_environment_run(**planned).pk, holder="proof")
+    environment = services.plan_environment_run(**planned, packs=[pack])
+    environment = services.inject_run(run_id=environment.pk, holder="proof")
     run = services.plan_fault_run(**planned, scenario_version=version_of(pack), parameters={}, seed=0)
     services.grant_rights(run=run)
     services.inject_run(run_id=run.pk, holder="proof")
@@ -173,3 +187,22 @@ def test_it_works_under_the_limits_of_a_shared_cluster(pack, cluster):
     Cluster.objects.filter(pk=cluster.pk).update(tier=Cluster.Tier.PRACTICE)
     assert services.revert_run(run_id=run.pk, holder="proof").residue == []
     assert services.revert_run(run_id=environment.pk, holder="proof").residue == []
+
+
+@pytest.mark.parametrize("pack", BRIEFS)
+def test_every_command_of_the_brief_runs_in_the_toolbox_and_repairs_it(pack, practice):
+    values = pack.variants[0]
+    with open_stage(version_of(pack), pack.bind(parameters=values), values, f"b-{uuid.uuid4().hex[:10]}") as stage:
+        scene = Scene(stage.plan(), stage.access.kubeconfig, stage.clock)
+        services.inject_run(run_id=scene.run.pk, holder="proof")
+        scene.until(scene.lacking_symptom)
+        shell = ToolboxShell.enter(kube=Kube(parse(scene.kubeconfig)), run=scene.run, clock=scene.clock)
+        lines = [line for block in BLOCK.findall(scene.pack.brief) for line in block.splitlines()]
+        assert len(lines) >= 10
+        said = {line: shell.run(line) for line in lines}
+        assert [line for line in lines if not said[line] and not QUIET.search(line)] == []
+        scene.until(lambda: scene.open_checks(scene.look()))
+        assert scene.broken_guards(scene.look()) == ""
+        shell.kube.close()
+        stage.take_back(scene.run)
+        stage.tidy()

@@ -23,7 +23,7 @@ from faults.errors import Invalid
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.tests.candidates import kubeconfig_with_rights
-from faults.tests.variants import PACKS
+from faults.tests.variants import PACKS, objects_of
 
 PACK = next(pack for pack in PACKS if pack.slug == "architecture-mismatch")
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
@@ -54,7 +54,7 @@ class Candidate:
 
     def manifest(self, **container):
         """Return a right job; keywords change its container."""
-        job = copy.deepcopy(self.pack.solutions[0].steps[1].spec["objects"][0])
+        (job,) = objects_of(self.pack.solutions[0])
         job["spec"]["template"]["spec"]["containers"][0] |= container
         return job
 

@@ -65,8 +65,27 @@ def test_binding_fills_in_names_everywhere(varied):
     assert "`vision-train`" in bound.statement
     assert "vision-train" in bound.checks[0].title
     assert bound.checks[0].condition.reads["jobs"].name == "vision-train"
-    assert bound.solutions[0].steps[0].spec["target"]["namespace"] == "team-7"
+    assert bound.solutions[0].lines[0] == "kubectl delete job vision-train"
+    assert "namespace: team-7" in bound.solutions[0].files["solutions/multi-platform-image.yaml"]
     assert bound.namespaces == {"workloads": "team-7"}
+
+
+def test_a_solution_is_in_one_form(edit):
+    step = {"verb": "create", "command": "kubectl apply -f x", "file": "solutions/multi-platform-image.yaml"}
+    assert "solutions.0.steps: cannot stand beside lines" in refused(
+        edit(lambda d: d["solutions"][0].update(steps=[step]))
+    )
+    assert "solutions.0.lines: is needed" in refused(edit(lambda d: d["solutions"][0].pop("lines")))
+
+
+def test_a_stored_version_with_typed_steps_stays_readable(edit):
+    target = {"apiVersion": "batch/v1", "kind": "Job", "namespace": "ml-training", "name": "${parameter.job}"}
+    delete = {"verb": "delete", "command": "kubectl delete job ${parameter.job}", "target": target}
+    create = {"verb": "create", "command": "kubectl apply -f x", "file": "solutions/multi-platform-image.yaml"}
+    old = {"key": "old", "title": "As it was written before", "steps": [delete, create]}
+    route = packs.parse(edit(lambda d: d["solutions"].__setitem__(0, old))).bind().solutions[0]
+    assert route.lines == ("kubectl delete job nightly-train", "kubectl apply -f x")
+    assert route.is_typed
 
 
 def test_binding_twice_starts_from_the_placeholders(varied):

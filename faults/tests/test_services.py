@@ -107,21 +107,6 @@ def test_a_fault_answers_for_its_own_steps_and_notes_the_namespaces_alone(fault,
     assert set(services.inject_run(run_id=fault.pk, holder="w").fingerprint_before or {}) == before
 
 
-@pytest.mark.parametrize("index", [0, pytest.param(1, marks=pytest.mark.torture)])
-def test_a_reference_solution_repairs_it_with_the_candidates_own_rights(fault, environment, index):
-    services.inject_run(run_id=fault.pk, holder="w")
-    services.confirm_symptom(run_id=fault.pk, holder="w", timeout_s=30)
-    access = services.candidate_access(run=environment, seconds=600)
-    pack = selectors.bound_pack(fault)
-    services.apply_solution(run=fault, solution=pack.solutions[index], kubeconfig=access.kubeconfig)
-
-    # What the candidate made is theirs, and goes with the namespaces.
-    run = services.revert_run(run_id=fault.pk, holder="w")
-    assert (run.status, run.residue) == (Status.REVERTED, [])
-    run = services.revert_run(run_id=environment.pk, holder="w")
-    assert (run.status, run.residue) == (Status.REVERTED, [])
-
-
 def test_injected_objects_look_like_a_tenants(fault, kube):
     services.inject_run(run_id=fault.pk, holder="w")
     job = kube.list("batch/v1", "Job", HOME)[0]

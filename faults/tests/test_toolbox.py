@@ -12,6 +12,7 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
 from faults.tests.conftest import NAMESPACES, deadline
+from faults.tests.variants import TELLS
 from faults.toolbox import NAME, NAMESPACE, PRACTICE_IMAGE, Toolbox, why_not_running
 
 pytestmark = pytest.mark.django_db
@@ -39,7 +40,13 @@ def test_the_candidate_sees_and_enters_the_toolbox_and_makes_nothing_beside_it(s
     access = services.candidate_access(run=session, seconds=600)
     assert (access.namespace, access.username) == (HOME, f"system:serviceaccount:{NAMESPACE}:platform-oncall")
     candidate = Kube(parse(access.kubeconfig))
-    assert [pod["metadata"]["name"] for pod in candidate.list("v1", "Pod", NAMESPACE)] == [NAME]
+    (pod,) = candidate.list("v1", "Pod", NAMESPACE)
+    assert pod["metadata"]["name"] == NAME
+    assert TELLS.search(str(pod)) is None
+    assert candidate.run_command(NAMESPACE, NAME, NAME, ["kubectl", "get", "pods"]) == (
+        0,
+        f"No resources found in {HOME} namespace.\n",
+    )
     assert candidate.list("v1", "Pod", HOME) == []
     for forbidden in (
         lambda: candidate.list("v1", "Secret", NAMESPACE),

@@ -41,9 +41,10 @@ def turning():
         ({"key": "replace-force"}, "the key replace-force is there twice"),
         ({"variants": [{"job": "other-train"}]}, "wrong_turns.0.variants.0: no variant has job=other-train"),
         (
-            {"steps": [{"verb": "create", "command": "x", "file": "wrong-turns/no.yaml"}]},
-            "no file wrong-turns/no.yaml",
+            {"lines": ["kubectl apply -f wrong-turns/no.yaml"]},
+            "wrong_turns.0.lines: there is no file wrong-turns",
         ),
+        ({"steps": [{"verb": "create", "command": "x", "file": "wrong-turns/no.yaml"}]}, "cannot stand beside lines"),
         ({"colour": "red"}, "wrong_turns.0"),
     ],
 )

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from faults import packs
 from faults.catalog_check.readable import TELLS
-from faults.packs import Pack
+from faults.packs import Pack, Solution
 
-__all__ = ["CATALOG", "FOLDERS", "PACKS", "TELLS", "variants"]
+__all__ = ["CATALOG", "FOLDERS", "PACKS", "TELLS", "objects_of", "variants"]
 CATALOG = Path(packs.__file__).resolve().parents[1] / "catalog"
 FOLDERS = sorted(path for path in CATALOG.iterdir() if path.is_dir() and not path.name.startswith("_"))
 PACKS = [packs.parse(packs.load_folder(folder)) for folder in FOLDERS]
+
+
+def objects_of(solution: Solution) -> list[dict[str, Any]]:
+    """Return the objects in the files that a bound solution names."""
+    return [obj for text in solution.files.values() for obj in yaml.safe_load_all(text)]
 
 
 def variants(pack: Pack) -> Iterator[Pack]:

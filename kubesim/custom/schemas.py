@@ -53,8 +53,7 @@ def _walk(schema: Obj, path: str) -> Iterator[tuple[str, Obj]]:
     """Yield every schema inside one, itself included, with its path."""
     yield path, schema
     inner = [(f"properties[{name}]", found) for name, found in sorted((schema.get("properties") or {}).items())]
-    for step in ("items", "additionalProperties"):
-        inner.append((step, schema.get(step)))
+    inner += [(step, schema.get(step)) for step in ("items", "additionalProperties")]
     for step, found in inner:
         if isinstance(found, dict):
             yield from _walk(found, f"{path}.{step}")

@@ -224,7 +224,9 @@ def broken(draft, ada, practice, first_pack, monkeypatch):
     name = f"o-{uuid.uuid4().hex[:10]}"
     cluster = fault_services.ensure_practice_cluster(name=name, deadline=deadline, packs=[first_pack])
     names = {"workloads": "ml-training"}
-    environment = fault_services.plan_environment_run(cluster=cluster, namespaces=names, deadline=deadline)
+    environment = fault_services.plan_environment_run(
+        cluster=cluster, namespaces=names, deadline=deadline, packs=[first_pack]
+    )
     fault_services.inject_run(run_id=environment.pk, holder="test")
     row = draft.scenarios.select_related("scenario_version").get()
     row.run = fault_services.plan_fault_run(

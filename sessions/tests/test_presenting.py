@@ -71,7 +71,7 @@ def secrets(session) -> set[str]:
     told += [part for row in pack.rubric for part in (row.title, *row.anchors.values())]
     told += [check.title for check in (*pack.checks, *pack.guards)]
     told += [hint.text for hint in pack.hints]
-    told += [part for one in pack.solutions for part in (one.title, *(step.command for step in one.steps))]
+    told += [part for one in pack.solutions for part in (one.title, *one.lines)]
     for row in session.questions.select_related("question_version"):
         told += [row.question_version.title, row.question_version.expected_answer]
     return words("\n".join(told))

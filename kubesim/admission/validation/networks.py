@@ -277,10 +277,7 @@ def slice_addresses(texts: list[str], where: str, place: Place) -> Iterator[Fiel
 
 def _family_errors(text: str, form: str, path: str, where: str, place: Place) -> Iterator[FieldError]:
     """Yield what is wrong with an address of a family; those of the sixth are written in one way only."""
-    if form == "IPv6":
-        wrong = list(strict_errors(text))
-    else:
-        wrong = [] if parsed(text) else [ADDRESS_TEXT]
+    wrong = list(strict_errors(text)) if form == "IPv6" else [] if parsed(text) else [ADDRESS_TEXT]
     yield from (invalid_value(path, text, why) for why in wrong)
     if wrong:
         return

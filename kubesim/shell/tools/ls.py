@@ -248,10 +248,7 @@ async def stat(process: Process) -> int:
             quoted, shown = f"{quoted} -> '{node.target}'", f"{name} -> {node.target}"
         known = {"name": name, "quoted": quoted, "shown": shown, **facts(process, node)}
         form = opts.get("c") or opts.get("printf")
-        if form:
-            text = formatted("stat", form, known) + "\n" * ("c" in opts)
-        else:
-            text = kit.told("stat", **known)
+        text = formatted("stat", form, known) + "\n" * ("c" in opts) if form else kit.told("stat", **known)
         await process.write(text)
     return status
 

@@ -61,20 +61,10 @@ async def uname(process: Process) -> int:
     """Show what system this is; all nodes are amd64."""
     opts = await kit.options(process)
     await kit.no_operands(process, opts.args)
-    words = {
-        "s": "Linux",
-        "n": process.machine.hostname,
-        "r": process.machine.kernel,
-        "v": BUILD,
-        "m": "x86_64",
-        "p": "x86_64",
-        "i": "x86_64",
-        "o": "GNU/Linux",
-    }
-    if "a" in opts:
-        chosen = list("snrvmo")
-    else:
-        chosen = [flag for flag in words if flag in opts] or ["s"]
+    machine = process.machine
+    words = {"s": "Linux", "n": machine.hostname, "r": machine.kernel, "v": BUILD}
+    words |= dict.fromkeys("mpi", "x86_64") | {"o": "GNU/Linux"}
+    chosen = list("snrvmo") if "a" in opts else [flag for flag in words if flag in opts] or ["s"]
     await process.write(" ".join(words[flag] for flag in chosen) + "\n")
     return 0
 
