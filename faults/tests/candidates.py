@@ -23,7 +23,12 @@ def kubeconfig_with_rights(admin: Kube, pack: Pack) -> str:
     rails = replace(rails, suffix=f"-{namespaces[0]}", grants=(Grant(pack.access),))
     for change in environment.changes(namespaces, rails):
         if change.target.kind in KINDS and change.action == "delete":
-            admin.create(change.object)
+            admin.create(_without_labels(change.object))
     token, _ = admin.token_request(namespaces[0], environment.SERVICE_ACCOUNT, seconds=600)
     access = {"server": admin.access.server, "ca_pem": admin.access.ca_pem, "token": token}
     return render(**access, namespace=namespaces[0], user="me", cluster="c")
+
+
+def _without_labels(obj):
+    """Return an object without those of Pod Security."""
+    return {**obj, "metadata": {key: value for key, value in obj["metadata"].items() if key != "labels"}}
