@@ -41,7 +41,7 @@ from faults.services.panic_state import (
     panics_over,
     refuse_while_engaged,
 )
-from faults.services.planning import plan_environment_run, plan_fault_run
+from faults.services.planning import draw_variant, plan_environment_run, plan_fault_run
 from faults.services.rehearsal import apply_solution
 from faults.services.requirements import (
     cluster_values,
@@ -71,6 +71,7 @@ __all__ = [
     "confirm_symptom",
     "credentials_refused_at",
     "credentials_words",
+    "draw_variant",
     "engage_panic",
     "engaged_panics",
     "ensure_practice_cluster",

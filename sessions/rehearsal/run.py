@@ -9,15 +9,16 @@ from datetime import datetime
 from pathlib import Path
 from time import monotonic
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
 
+from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
 from faults.errors import ClusterError, FaultError
 from faults.models import FaultRun, ScenarioVersion
-from faults.packs import Solution
+from faults.packs import Pack, Solution
 from sessions import events, selectors, services
 from sessions.candidate_rights import rights_of
 from sessions.errors import SessionError
@@ -28,6 +29,7 @@ from sessions.scorecards.build import build_scorecard, file_name
 
 REHEARSER = "rehearsal"
 MINUTES = 30
+LINE_DURATIONS = ("symptom_s", "fixed_s", "reverted_s")
 PREPARE_SECONDS = 120.0
 FIX_SECONDS = 180.0
 END_SECONDS = 10.0
@@ -47,6 +49,7 @@ class Report:
 
     scenario: str
     solution: str
+    variant: int = 0
     ok: bool = False
     error: str = ""
     residue: list[Any] | None = None
@@ -62,6 +65,7 @@ class Report:
             "ok": self.ok,
             "error": self.error,
             "scenario": self.scenario,
+            "variant": self.variant,
             "solution": self.solution,
             "residue": self.residue,
             "rights": self.rights,
@@ -69,6 +73,19 @@ class Report:
             "scorecard": self.scorecard,
             **self.durations,
             "steps": self.steps,
+        }
+
+    def as_line(self) -> dict[str, Any]:
+        """Return what is told of one of many."""
+        told = {name: self.durations.get(name) for name in LINE_DURATIONS}
+        why = {"error": self.error} if self.error else {}
+        return {
+            "slug": self.scenario,
+            "variant": self.variant,
+            "ok": self.ok,
+            **told,
+            "residue": self.residue,
+            **why,
         }
 
 
@@ -83,8 +100,13 @@ class Rehearsal:
         say: Print,
         interrupted: Callable[[], bool] = lambda: False,
         kubeconfig: str = "",
+        variant: int = 0,
     ) -> None:
-        """``kubeconfig``: the text of one within the allow-list; without it, a practice cluster is made."""
+        """``kubeconfig``: the text of one within the allow-list; without it, a practice cluster is made.
+
+        ``variant`` counts from 1; 0 leaves it to the session, as for people.
+        """
+        self.variant = variant
         self.kubeconfig = kubeconfig
         self.version, self.solution, self.output, self.say = version, solution, output, say
         self.interrupted = interrupted
@@ -150,6 +172,7 @@ class Rehearsal:
             title=f"Rehearsal: {self.version.title}"[:200],
             scenario_versions=[self.version],
             minutes=MINUTES,
+            uuid=_drawing(fault_selectors.pack_of(self.version), self.variant) if self.variant else None,
         )
 
     def _prepare(self, session: InterviewSession) -> None:
@@ -159,6 +182,10 @@ class Rehearsal:
 
     def _confirm(self, session: InterviewSession) -> None:
         run = self._fault(session)
+        pack = selectors.pack_for(self._scenario(session))
+        self.report.variant = _number_of(pack, run)
+        if not pack.symptom:
+            return  # a task without a fault
         if run.symptom_at is None:
             raise RehearsalError("The session is ready, but no symptom was confirmed.")
         self._time("injected_s", run.injecting_at, run.injected_at)
@@ -173,10 +200,13 @@ class Rehearsal:
         self.report.rights = rights_of([pack]).lines
         for line in self.report.rights:
             self.say(f"    The candidate may also: {line}")
+        ways = {solution.key: solution for solution in pack.solutions}
+        solution = ways.get(self.solution.key, pack.solutions[0])  # this variant may have others
+        self.report.solution = solution.key
         self.began_fixing = self.clock.now()
         fault_services.apply_solution(
             run=self._fault(session),
-            solution=next(solution for solution in pack.solutions if solution.key == self.solution.key),
+            solution=solution,
             kubeconfig=credentials.kubeconfig,
             report=lambda phase, detail: self.say(f"    {phase}: {detail}"),
         )
@@ -306,3 +336,18 @@ class Rehearsal:
         if start is None or end is None:
             raise RehearsalError(f"{name} cannot be told: a time was not recorded.")
         self.report.durations[name] = round((end - start).total_seconds(), 3)
+
+
+def _drawing(pack: Pack, variant: int) -> UUID:
+    """Return an identifier of a session that draws this variant, which then comes as it comes to people."""
+    wanted = pack.variants[variant - 1]
+    while fault_services.draw_variant(pack, services.variant_seed(found := uuid4())) != wanted:
+        pass
+    return found
+
+
+def _number_of(pack: Pack, run: FaultRun) -> int:
+    """Return the number of a run's variant, from 1."""
+    return next(
+        number for number, values in enumerate(pack.variants, start=1) if values.items() <= run.parameters.items()
+    )

@@ -55,6 +55,7 @@ def create_session(
     cluster: Cluster | None = None,
     too_short: TooShort = "keep",
     close_while_paused: bool | None = None,
+    uuid: UUID | None = None,
 ) -> InterviewSession:
     """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
 
@@ -64,7 +65,8 @@ def create_session(
     their minutes, they are scaled, or the session is refused. Raises SessionError naming ``candidate_name``,
     ``title``, ``scenarios``, ``minutes``, ``too_short``, ``scheduled_at`` or ``cluster``.
 
-    ``close_while_paused`` closes the candidate's access in every pause; None leaves it to the plan.
+    ``close_while_paused`` closes the candidate's access in every pause; None leaves it to the plan. ``uuid`` decides
+    the variants of its scenarios (``variant_seed``); one is drawn where none is given.
     """
     candidate = clean_text(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
@@ -76,6 +78,7 @@ def create_session(
     minutes = _checked_minutes(minutes, parts)
     parts = _fitted(parts, minutes, too_short)
     session = InterviewSession.objects.create(
+        **({"uuid": uuid} if uuid else {}),
         owner=owner,
         candidate_name=plain_line(candidate),
         title=plain_line(heading) or _default_title(plan_version, parts),

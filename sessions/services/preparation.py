@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from uuid import UUID
 
 from django.db import transaction
 
@@ -152,11 +153,12 @@ def cluster_values(cluster: Cluster, session: InterviewSession, scenario: Sessio
     if scenario.run is not None:
         return {}
     pack = fault_selectors.pack_of(scenario.scenario_version)
-    return fault_services.cluster_values(cluster=cluster, pack=pack, seed=_seed(session))
+    return fault_services.cluster_values(cluster=cluster, pack=pack, seed=variant_seed(session.uuid))
 
 
-def _seed(session: InterviewSession) -> int:
-    return session.uuid.int % 2**31
+def variant_seed(uuid: UUID) -> int:
+    """Return the number that decides which variants a session with this identifier has."""
+    return uuid.int % 2**31
 
 
 @transaction.atomic
@@ -172,7 +174,7 @@ def plan_run(session: InterviewSession, scenario: SessionScenario, values: dict[
             scenario_version=scenario.scenario_version,
             namespaces=real_namespaces(session, fault_selectors.pack_of(scenario.scenario_version)),
             parameters={},
-            seed=_seed(session),
+            seed=variant_seed(session.uuid),
             deadline=clock.fault_deadline(session),
             values=values,
         )

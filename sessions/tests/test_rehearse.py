@@ -16,7 +16,9 @@ from django.utils import timezone
 
 from faults import practice as clusters
 from faults import selectors as fault_selectors
+from faults import services as fault_services
 from faults.models import FaultRun
+from sessions import services
 from sessions.models import InterviewSession
 from sessions.rehearsal import installation, interruption, run
 
@@ -59,6 +61,10 @@ def test_it_says_what_does_not_run(rehearse, settings, tmp_path):
         pytest.param(["--scenario", "nonsense"], "no scenario 'nonsense'. There are: ", id="scenario"),
         pytest.param(["--solution", "0"], "there is no 0", id="none"),
         pytest.param(["--solution", "99"], "has the solutions 1 to ", id="too-many"),
+        pytest.param(["--variant", "0"], "has the variants 1 to 5; there is no 0", id="no-variant"),
+        pytest.param(["--variant", "99"], "has the variants 1 to 5; there is no 99", id="too-many-variants"),
+        pytest.param(["--all", "--variant", "1"], "--all rehearses every variant; leave out --variant", id="all-one"),
+        pytest.param(["--all", "--scenario", "nonsense"], "no scenario 'nonsense'", id="all-of-none"),
     ],
 )
 def test_it_names_what_there_is(rehearse, running, args, message):
@@ -164,6 +170,41 @@ def test_an_unready_installation_fails_with_one_object(rehearse, running, monkey
         call_command("rehearse", "--wait", "0", "--json", stdout=out, stderr=StringIO())
     report = json.loads(out.getvalue())
     assert (report["ok"], report["scorecard"]) == (False, {})
+
+
+@pytest.mark.parametrize("variant", [1, 4])
+def test_a_variant_is_rehearsed_as_a_session_draws_it(scenario_version, tmp_path, db, variant):
+    pack = fault_selectors.pack_of(scenario_version)
+    solution = pack.bind().solutions[0]
+    session = run.Rehearsal(scenario_version, solution, tmp_path, print, variant=variant)._create()
+    drawn = fault_services.draw_variant(pack, services.variant_seed(session.uuid))
+    assert drawn == pack.variants[variant - 1]
+
+
+def test_all_of_them_are_told_line_by_line_and_one_failure_fails_all(rehearse, running, monkeypatch, tmp_path):
+    def played(self):
+        failed = self.variant == 3
+        self.report.variant, self.report.error = self.variant, "It did not hold." if failed else ""
+        self.report.ok, self.report.residue = not failed, []
+        self.report.durations = {"symptom_s": 1.0, "fixed_s": 2.0, "reverted_s": 0.5, "held_s": 12.0}
+        return self.report
+
+    monkeypatch.setattr(run.Rehearsal, "run", played)
+    out = StringIO()
+    args = ["--all", "--json", "--scenario", "architecture-mismatch", "--output", str(tmp_path)]
+    with pytest.raises(CommandError, match="1 of 5 rehearsals failed."):
+        call_command("rehearse", "--wait", "0", *args, stdout=out, stderr=StringIO())
+    lines = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert [line["variant"] for line in lines] == [1, 2, 3, 4, 5]
+    told = {"symptom_s": 1.0, "fixed_s": 2.0, "reverted_s": 0.5, "residue": []}
+    assert lines[0] == {"slug": "architecture-mismatch", "variant": 1, "ok": True, **told}
+    assert lines[2] == {
+        "slug": "architecture-mismatch",
+        "variant": 3,
+        "ok": False,
+        **told,
+        "error": "It did not hold.",
+    }
 
 
 @pytest.mark.slow

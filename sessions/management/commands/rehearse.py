@@ -22,7 +22,7 @@ from faults.models import ScenarioVersion
 from faults.packs import Solution
 from sessions import selectors
 from sessions.rehearsal import installation, interruption
-from sessions.rehearsal.run import Print, Rehearsal, Report
+from sessions.rehearsal.run import LINE_DURATIONS, Print, Rehearsal, Report
 
 START_SECONDS = 60
 POLL_SECONDS = 0.1
@@ -42,6 +42,10 @@ class Command(BaseCommand):
         """Declare the options."""
         parser.add_argument("--scenario", metavar="SLUG", help="which scenario (default: the first)")
         parser.add_argument("--solution", metavar="N", type=int, default=1, help="which reference solution, from 1")
+        parser.add_argument("--variant", metavar="N", type=int, help="which variant, from 1 (default: drawn)")
+        parser.add_argument(
+            "--all", action="store_true", help="every variant of every scenario (of one, with --scenario), one by one"
+        )
         parser.add_argument(
             "--kubeconfig",
             metavar="FILE",
@@ -49,7 +53,9 @@ class Command(BaseCommand):
             help="a cluster to rehearse on in place of a practice cluster, with credentials inside the file; "
             "give it simulated nodes by: python -m kubesim nodes --untainted",
         )
-        parser.add_argument("--json", action="store_true", help="print one JSON object; the steps go to stderr")
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON object, one a line with --all; the steps go to stderr"
+        )
         parser.add_argument("--output", metavar="DIR", type=Path, help="where the scorecard goes")
         parser.add_argument(
             "--wait",
@@ -77,13 +83,18 @@ class Command(BaseCommand):
             elif missing := installation.missing():
                 self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
                 self._rehearse_elsewhere(options, output, interrupted)
-            self._rehearse(options, output, interrupted, kubeconfig)
+            if options["all"]:
+                self._rehearse_all(options, output, interrupted, kubeconfig)
+            else:
+                self._rehearse(options, output, interrupted, kubeconfig)
 
     def _rehearse(self, options: dict[str, Any], output: Path, interrupted: Asked, kubeconfig: str) -> None:
-        version = _scenario(options["scenario"])
-        solution = _solution(version, options["solution"])
+        version, variant = _scenario(options["scenario"]), options["variant"]
+        if variant is not None:
+            _check_variant(version, variant)
+        solution = _solution(version, options["solution"], variant or 1)
         said: Print = lambda line: self._say(options, line)  # noqa: E731
-        report = Rehearsal(version, solution, output, said, interrupted, kubeconfig).run()
+        report = Rehearsal(version, solution, output, said, interrupted, kubeconfig, variant or 0).run()
         self.reported = True
         if options["json"]:
             self.stdout.write(json.dumps(report.as_dict(), indent=2))
@@ -92,11 +103,42 @@ class Command(BaseCommand):
         if not report.ok:
             raise CommandError(report.error or f"{len(report.residue or [])} difference(s) were left behind.")
 
+    def _rehearse_all(self, options: dict[str, Any], output: Path, interrupted: Asked, kubeconfig: str) -> None:
+        """Rehearse one variant after another, and tell of each as soon as it is done."""
+        if options["variant"] is not None:
+            raise CommandError("--all rehearses every variant; leave out --variant.")
+        said: Print = lambda line: self._say(options, line)  # noqa: E731
+        results: list[Report] = []
+        for version, variant in _variants(options["scenario"]):
+            if why := _unfit(version, lent=bool(kubeconfig)):
+                said(f"{version.scenario.slug} {variant}: left out, since {why}")
+                continue
+            solution = _solution(version, options["solution"], variant)
+            results.append(Rehearsal(version, solution, output, said, interrupted, kubeconfig, variant).run())
+            self._tell(options, results[-1])
+            if interrupted():
+                break
+        self.reported = True
+        if failed := [report for report in results if not report.ok]:
+            raise CommandError(f"{len(failed)} of {len(results)} rehearsals failed.")
+
+    def _tell(self, options: dict[str, Any], report: Report) -> None:
+        """Print one line about one of many."""
+        told = report.as_line()
+        if options["json"]:
+            self.stdout.write(json.dumps(told))
+        else:
+            seconds = ", ".join(f"{name} {told[name]}" for name in LINE_DURATIONS)
+            self.stdout.write(f"{report.scenario} {report.variant}: {report.error or seconds}")
+        self.stdout.flush()
+
     def _rehearse_elsewhere(self, options: dict[str, Any], output: Path, interrupted: Asked) -> NoReturn:
         """Run the same command inside a temporary installation, and end as it ends."""
         args = ["rehearse", "--wait", str(START_SECONDS), "--output", str(output)]
         args += ["--solution", str(options["solution"])]
         args += ["--scenario", options["scenario"]] if options["scenario"] else []
+        args += ["--variant", str(options["variant"])] if options["variant"] is not None else []
+        args += ["--all"] if options["all"] else []
         args += ["--kubeconfig", str(options["kubeconfig"].resolve())] if options["kubeconfig"] else []
         args += ["--json"] if options["json"] else []
         with installation.temporary() as site:
@@ -142,17 +184,48 @@ def _kubeconfig(path: Path | None) -> str:
 
 
 def _scenario(slug: str | None) -> ScenarioVersion:
+    versions = _scenarios(slug)
+    return versions[slug] if slug else next(iter(versions.values()))
+
+
+def _scenarios(slug: str | None) -> dict[str, ScenarioVersion]:
+    """Return every scenario by its slug, the one of ``slug`` among them. Raises CommandError."""
     fault_services.seed_catalog()
     versions = {version.scenario.slug: version for version in selectors.pickable_scenarios()}
     if not versions:
         raise CommandError("There is no scenario. Run: .venv/bin/python manage.py seed")
     if slug is not None and slug not in versions:
         raise CommandError(f"There is no scenario {slug!r}. There are: {', '.join(sorted(versions))}.")
-    return versions[slug] if slug else next(iter(versions.values()))
+    return versions
 
 
-def _solution(version: ScenarioVersion, number: int) -> Solution:
-    solutions = fault_selectors.pack_of(version).bind().solutions
+def _variants(slug: str | None) -> list[tuple[ScenarioVersion, int]]:
+    """Return every variant of every scenario, or of one."""
+    return [
+        (version, number)
+        for name, version in sorted(_scenarios(slug).items())
+        if slug in (None, name)
+        for number in range(1, len(fault_selectors.pack_of(version).variants) + 1)
+    ]
+
+
+def _unfit(version: ScenarioVersion, *, lent: bool) -> str:
+    """Return why a scenario cannot be rehearsed; empty where it can."""
+    pack = fault_selectors.pack_of(version)
+    if not pack.checks:
+        return "it is only spoken about"
+    return "it needs a practice cluster" if lent and "dedicated" not in pack.requires.tiers else ""
+
+
+def _check_variant(version: ScenarioVersion, number: int) -> None:
+    count = len(fault_selectors.pack_of(version).variants)
+    if not 1 <= number <= count:
+        raise CommandError(f"{version.title} has the variants 1 to {count}; there is no {number}.")
+
+
+def _solution(version: ScenarioVersion, number: int, variant: int) -> Solution:
+    pack = fault_selectors.pack_of(version)
+    solutions = pack.bind(parameters=pack.variants[variant - 1]).solutions
     if not 1 <= number <= len(solutions):
         raise CommandError(f"{version.title} has the solutions 1 to {len(solutions)}; there is no {number}.")
     return solutions[number - 1]
