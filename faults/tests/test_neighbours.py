@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+import uuid
+from itertools import combinations, permutations
 
 import pytest
 
 from faults import services
+from faults.catalog_check.cluster_clock import ClusterClock
+from faults.clashes import clash
 from faults.clock import RealClock
 from faults.engine import compare, fingerprint
 from faults.engine.fields import hand_on
@@ -15,6 +18,7 @@ from faults.journal import to_record
 from faults.models import FaultRun, Step
 from faults.services.neighbours import RunNeighbours
 from faults.tests.conftest import NAMESPACES, deadline
+from faults.tests.variants import PACKS
 from torture import packs
 
 pytestmark = pytest.mark.django_db
@@ -78,6 +82,39 @@ def test_two_faults_of_every_kind_on_the_same_objects_leave_nothing(every_kind, 
         reverted = services.revert_run(run_id=every_kind[index].pk, holder="w")
         assert (reverted.status, reverted.residue) == ("reverted", [])
     assert compare(before, fingerprint(kube, spaces)) == []
+
+
+def pairs():
+    """Every two scenarios that may share an interview, in either order of ending; all but one are for torture."""
+    faults = [pack for pack in PACKS if pack.symptom]
+    found = [(two, order) for two in combinations(faults, 2) if not clash(two) for order in ((0, 1), (1, 0))]
+    for number, (two, order) in enumerate(found):
+        name = f"{two[order[0]].slug}-ends-before-{two[order[1]].slug}"
+        yield pytest.param(two, order, id=name, marks=pytest.mark.torture if number else ())
+
+
+@pytest.mark.parametrize(("two", "order"), list(pairs()))
+def test_two_scenarios_of_a_session_in_one_namespace_leave_nothing(two, order, practice, db):
+    name, home = f"n-{uuid.uuid4().hex[:10]}", NAMESPACES["workloads"]
+    cluster = services.ensure_practice_cluster(name=name, deadline=deadline(), packs=two, skips=True)
+    clock, versions = ClusterClock(name), {row.scenario.slug: row for row in services.seed_catalog()}
+    environment = services.plan_environment_run(
+        cluster=cluster, namespaces=NAMESPACES, deadline=deadline(), packs=two
+    )
+    environment, runs = services.inject_run(run_id=environment.pk, holder="w"), []
+    for pack in two:
+        values = {"cluster": cluster, "scenario_version": versions[pack.slug], "parameters": {}, "seed": 1}
+        names = dict.fromkeys(pack.namespaces, home)
+        runs.append(services.plan_fault_run(**values, namespaces=names, deadline=deadline()))
+        services.grant_rights(run=runs[-1])
+        services.inject_run(run_id=runs[-1].pk, holder="w")
+    for run in runs:
+        shown = services.confirm_symptom(run_id=run.pk, holder="w", clock=clock, timeout_s=120)
+        assert (shown.status, shown.error) == ("active", "")
+    for run in (*(runs[index] for index in order), environment):
+        reverted = services.revert_run(run_id=run.pk, holder="w", wait=clock.wait)
+        assert (reverted.status, reverted.residue) == ("reverted", [])
+    services.release_cluster(cluster=cluster)
 
 
 def inject(run):
