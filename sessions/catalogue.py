@@ -30,6 +30,11 @@ class CatalogueItem:
     pack: Pack | None = None
 
     @property
+    def exercise(self) -> str:
+        """Return what an exercise without a fault is, task or spoken; empty for all others."""
+        return self.pack.exercise if self.pack and not self.pack.has_fault else ""
+
+    @property
     def is_scenario(self) -> bool:
         """Whether this is a scenario."""
         return self.ref.startswith(f"{SCENARIO}:")
@@ -47,7 +52,7 @@ class CatalogueItem:
     @property
     def words(self) -> str:
         """Return all that a search looks at."""
-        return " ".join((self.title, self.category, self.difficulty, *self.tags)).lower()
+        return " ".join((self.title, self.category, self.difficulty, self.exercise, *self.tags)).lower()
 
 
 @dataclass(frozen=True, slots=True)

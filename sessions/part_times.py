@@ -50,3 +50,22 @@ def _done_ms(session: InterviewSession, part: dict[str, object], scenarios: list
     if not scenarios or len(held) < len(scenarios) or part.get("questions") or part.get("tasks"):
         return None
     return clock.elapsed_ms(session, max(held))
+
+
+def begins_ms(
+    session: InterviewSession, scenarios: Collection[SessionScenario], staged: Iterable[StagedPart]
+) -> dict[int, int | None]:
+    """Return when each scenario begins, by its primary key: one after the other within a part, in their order.
+
+    The next one begins once the one before it has held, or when that one's minutes are over.
+    """
+    found: dict[int, int | None] = {}
+    spans_of_parts = spans(session, scenarios, staged)
+    for number, span in enumerate(spans_of_parts):
+        at = span.begin_ms
+        for row in sorted((row for row in scenarios if row.part == number), key=lambda row: row.position):
+            found[row.pk] = at
+            if at is not None:
+                over = at + row.scenario_version.minutes * MINUTE_MS
+                at = over if row.held_at is None else max(at, min(over, clock.elapsed_ms(session, row.held_at)))
+    return found

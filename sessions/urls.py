@@ -39,6 +39,11 @@ urlpatterns: list[URLPattern | URLResolver] = [
         "sessions/<uuid:uuid>/scenarios/<uuid:scenario>/hints/<int:index>/", conduct.release_hint, name="session-hint"
     ),
     path(
+        "sessions/<uuid:uuid>/scenarios/<uuid:scenario>/milestones/",
+        conduct.mark_milestone,
+        name="session-milestone",
+    ),
+    path(
         "sessions/<uuid:uuid>/scenarios/<uuid:scenario>/ratings/<slug:criterion>/",
         conduct.save_rating,
         name="session-rating",

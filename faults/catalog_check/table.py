@@ -72,9 +72,13 @@ def _section(pack: Pack, measured: Measured) -> str:
     rows = [_row(pack, number) for number in range(1, len(pack.variants) + 1)]
     tiers = ", ".join(pack.requires.tiers)
     about = f"{pack.category}, {pack.difficulty}, {pack.minutes} minutes, clusters: {tiers}."
+    head = [f"## {bound.title} (`{pack.slug}`)", ""]
+    if pack.is_spoken:
+        return "\n".join(
+            [*head, f"{pack.category}, {pack.difficulty}, {pack.minutes} minutes. Only spoken about.", ""]
+        )
     lines = [
-        f"## {bound.title} (`{pack.slug}`)",
-        "",
+        *head,
         f"{about} Its symptom shows within {pack.symptom_seconds:g} s." if pack.symptom else about,
         "",
         *_table(COLUMNS),

@@ -13,7 +13,7 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import CommandRead, LogRead, ObjectRead, Read
-from faults.packs import building, hints, only, requires, safe_yaml, shell_lines, steps, wrong_turns
+from faults.packs import building, exercises, hints, only, requires, safe_yaml, shell_lines, steps, wrong_turns
 from faults.packs.building import read
 from faults.packs.course import check_course
 from faults.packs.errors import PackError
@@ -58,6 +58,7 @@ def _document(text: str) -> Obj:
     if error is not None:
         raise PackError(DOCUMENT, _place(error), error.message[:500] + _valid_reads(error))
     assert isinstance(document, dict)
+    document = exercises.complete(document)
     steps.check_forms(document)
     return document
 

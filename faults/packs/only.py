@@ -36,7 +36,7 @@ def check(document: Obj) -> None:
             raise PackError(DOCUMENT, where, f"no variant has {wanted}")
     for number, row in enumerate(rows):
         left = of_variant(document, row)
-        if not left["inject"]:
+        if document["inject"] and not left["inject"]:
             raise PackError(DOCUMENT, f"{FIELD}.{number}", "has no step of inject; at least one must belong to it")
         if len(left["solutions"]) < MIN_SOLUTIONS:
             found = len(left["solutions"])

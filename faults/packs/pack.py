@@ -68,6 +68,23 @@ class Pack:
     brief: str
     template: Source = field(repr=False)
 
+    @property
+    def has_fault(self) -> bool:
+        """Whether something is injected; an exercise without a fault begins on a healthy cluster, or without one."""
+        return bool(self.template.document["inject"])
+
+    @property
+    def is_spoken(self) -> bool:
+        """Whether it is only spoken about: it needs no cluster and has no checks."""
+        return not self.has_fault and not self.template.document["checks"]
+
+    @property
+    def exercise(self) -> str:
+        """Return the kind of exercise: fault, task (checks alone) or spoken."""
+        if self.has_fault:
+            return "fault"
+        return "spoken" if self.is_spoken else "task"
+
     def bind(self, namespaces: Mapping[str, str] | None = None, parameters: Mapping[str, str] | None = None) -> Pack:
         """Return the pack with every placeholder filled in: the first variant that has the given parameters.
 

@@ -76,6 +76,9 @@ def confirm_symptom(
 
 def _inject(work: Work, run: FaultRun) -> None:
     refuse_while_engaged(run.cluster)  # with the lease in hand: a panic that comes later breaks it
+    if run.purpose == FaultRun.Purpose.FAULT and not selectors.bound_pack(run).has_fault:
+        work.update(status=Status.ACTIVE, phase="Active", **NO_FAILURE)
+        return
     begun: dict[str, Any] = {"status": Status.INJECTING, "injecting_at": run.injecting_at or work.now(), "error": ""}
     if run.fingerprint_before is None:
         work.report(*LOOKING[FaultRun.Purpose(run.purpose)], **begun)

@@ -66,11 +66,17 @@ def test_hints_come_in_both_tiers_and_never_hold_the_solution(pack):
 
 
 def test_solutions_change_something_and_differ_from_each_other(pack):
+    if pack.is_spoken:
+        assert pack.solutions == ()
+        return
     routes = [repr((route.lines, [step.spec for step in route.steps])) for route in pack.solutions]
     assert len(set(routes)) == len(routes) >= 2
 
 
 def test_points_add_up_to_a_hundred_and_something_has_to_hold(pack):
+    if pack.is_spoken:
+        assert (pack.checks, pack.guards, pack.namespaces) == ((), (), {})
+        return
     assert sum(check.points for check in pack.checks) == 100
     assert any(check.hold > 0 for check in pack.checks)
 

@@ -24,7 +24,7 @@ from faults.models import Cluster, ScenarioVersion
 from faults.services import seed_catalog
 from faults.services.toolbox_shell import ToolboxShell
 from faults.tests.conftest import deadline
-from faults.tests.variants import CATALOG, PACKS
+from faults.tests.variants import CATALOG, CHECKED, PACKS
 from faults.toolbox import PRACTICE_IMAGE
 
 pytestmark = pytest.mark.django_db
@@ -35,14 +35,14 @@ def case(pack, number):
     return pytest.param(pack, number, id=f"{pack.slug}-{number}", marks=pytest.mark.torture if number > 1 else ())
 
 
-VARIANTS = [case(pack, number) for pack in PACKS for number in range(1, len(pack.variants) + 1)]
+VARIANTS = [case(pack, number) for pack in CHECKED for number in range(1, len(pack.variants) + 1)]
 BLOCK, QUIET = re.compile(r"```sh\n(.*?)```", re.DOTALL), re.compile(r">|sed -i")
 BRIEFS = [
     pytest.param(pack, id=pack.slug, marks=pytest.mark.torture if pack is not PACKS[0] else ())
     for pack in PACKS
     if pack.slug in ("architecture-mismatch", "gpu-requests")
 ]
-SHARED = [pack for pack in PACKS if "shared" in pack.requires.tiers]
+SHARED = [pack for pack in CHECKED if "shared" in pack.requires.tiers]
 
 
 def version_of(pack):

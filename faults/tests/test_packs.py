@@ -376,3 +376,44 @@ def test_milestones_stand_in_order_within_par_and_name_checks_of_the_pack(edit):
 def test_milestones_need_a_par_time_and_a_pack_may_have_neither(edit):
     assert "par: is needed beside milestones" in refused(edit(lambda d: d.pop("par")))
     assert packs.parse(edit(lambda d: [d.pop(name) for name in ("par", "milestones")])).milestones == ()
+
+
+SYMPTOM = {"title": "T", "reads": {"pods": {"apiVersion": "v1", "kind": "Pod"}}, "expr": "true", "found": "''"}
+TASK = packs.load_folder(CATALOG / "gpu-acceptance")
+SPOKEN = packs.load_folder(CATALOG / "mpi-across-nodes")
+
+
+def without_fault(files, apply):
+    document = yaml.safe_load(files["scenario.yaml"])
+    apply(document)
+    return files | {"scenario.yaml": yaml.safe_dump(document, width=1000)}
+
+
+def test_a_task_has_checks_and_no_fault_and_a_spoken_exercise_has_criteria_alone(files):
+    fault, task, spoken = packs.parse(files), packs.parse(TASK), packs.parse(SPOKEN)
+    assert [pack.exercise for pack in (fault, task, spoken)] == ["fault", "task", "spoken"]
+    assert (task.inject, task.symptom, len(task.checks) > 0) == ((), (), True)
+    assert (spoken.checks, spoken.solutions, spoken.namespaces, spoken.variants) == ((), (), {}, ({},))
+    assert spoken.bind().rubric == spoken.rubric
+
+
+@pytest.mark.parametrize(
+    ("pack", "apply", "words"),
+    [
+        (TASK, lambda d: d.pop("solutions"), "solutions: is needed in a task with checks"),
+        (TASK, lambda d: d.pop("requires"), "requires: is needed in a task with checks"),
+        (TASK, lambda d: d.update(symptom=[SYMPTOM]), "inject: is needed in a pack with a fault"),
+        (TASK, lambda d: d.pop("schema"), "is needed in a pack with a fault"),
+        (TASK, lambda d: d.pop("variants"), "variants: is needed"),
+        (SPOKEN, lambda d: d.update(namespaces={"workloads": "a"}), "namespaces: is of no use in a spoken exercise"),
+        (SPOKEN, lambda d: d.update(guards=[]), "guards: is of no use in a spoken exercise"),
+        (SPOKEN, lambda d: d.pop("rubric"), "'rubric' is a required property"),
+    ],
+)
+def test_exercises_without_a_fault_leave_out_just_what_they_have_no_use_for(pack, apply, words):
+    assert words in refused(without_fault(pack, apply))
+
+
+@pytest.mark.parametrize("name", ["inject", "symptom", "checks", "guards", "solutions", "requires", "namespaces"])
+def test_a_pack_with_a_fault_leaves_out_none_of_it(edit, name):
+    assert f"{name}: is needed in a pack with a fault" in refused(edit(lambda d: d.pop(name)))

@@ -114,6 +114,11 @@ class SessionScenario(models.Model):
     position = models.PositiveSmallIntegerField()
     fixed_at = models.DateTimeField(null=True, blank=True, help_text="When every check first passed.")
     held_at = models.DateTimeField(null=True, blank=True, help_text="When every check had held.")
+    milestones = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="By key: at, session_ms, and by whom it was ticked; empty: by checks.",
+    )
     stage = models.ForeignKey(
         StagedPart,
         on_delete=models.CASCADE,

@@ -16,6 +16,7 @@ from faults.packs import Pack
 from sessions import events
 from sessions.models import CheckState, InterviewSession, SessionScenario
 from sessions.observer.changes import Cause
+from sessions.services.milestones import reach_by_checks
 
 REFRESH = timedelta(seconds=5)  # how old "checked at" may become while nothing changes
 Outcomes = Mapping[str, Outcome]
@@ -63,7 +64,7 @@ def record(
                 check.key, CheckState(scenario=scenario, key=check.key, guard=check.key in guards)
             )
             _record_one(look, state, check, outcomes[check.key])
-        _record_scenario(session, scenario, [states[check.key] for check in pack.checks], now)
+        _record_scenario(session, scenario, pack, [states[check.key] for check in pack.checks], now)
 
 
 @dataclass(slots=True)
@@ -148,11 +149,13 @@ def _is_expected(told: str, outcome: Outcome, *, guard: bool) -> bool:
 
 
 def _record_scenario(
-    session: InterviewSession, scenario: SessionScenario, states: list[CheckState], now: datetime
+    session: InterviewSession, scenario: SessionScenario, pack: Pack, states: list[CheckState], now: datetime
 ) -> None:
-    scenario.refresh_from_db(fields=["fixed_at", "held_at"])
+    scenario.refresh_from_db(fields=["fixed_at", "held_at", "milestones"])
     payload: dict[str, Any] = {"scenario": str(scenario.uuid), "title": scenario.scenario_version.title}
-    passing = all(state.verdict == CheckState.Verdict.PASS for state in states)
+    passed = [state.key for state in states if state.verdict == CheckState.Verdict.PASS]
+    reach_by_checks(session, scenario, pack, passed, now)
+    passing = len(passed) == len(states)
     held = passing and all(state.held_at for state in states)
     if passing and scenario.fixed_at is None:
         scenario.fixed_at = now
@@ -165,7 +168,7 @@ def _record_scenario(
         scenario.held_at = None
         _move_run(scenario, FaultRun.Status.RESOLVED, FaultRun.Status.ACTIVE)
         events.append(session, "scenario.regressed", payload=payload, at=now)
-    scenario.save(update_fields=["fixed_at", "held_at"])
+    scenario.save(update_fields=["fixed_at", "held_at", "milestones"])
 
 
 def _move_run(scenario: SessionScenario, old: FaultRun.Status, new: FaultRun.Status) -> None:

@@ -226,7 +226,7 @@ class SessionWatch:
         if checking.is_worth_recording(states, pack, outcomes, now):
             cause_of = self.cluster.cache.changes.cause_of
             checking.record(scenario, pack, outcomes, now, cause_of=cause_of, counts_from=self._counts_from)
-            self._mark(self.session_id, ("checks", "run"))
+            self._mark(self.session_id, ("checks", "run", "milestones"))
 
 
 def _is_withdrawn(run: FaultRun | None) -> bool:

@@ -15,7 +15,18 @@ from faults.plain_text import plain
 from sessions import clock
 from sessions.kinds import DEPLOYMENT, EVENT, JOB, METRICS, NODE, POD, Kind
 from sessions.models import InterviewSession
-from sessions.panels import cluster, metrics, notices, people, progress, questions, scoring, stages, timeline
+from sessions.panels import (
+    cluster,
+    metrics,
+    milestones,
+    notices,
+    people,
+    progress,
+    questions,
+    scoring,
+    stages,
+    timeline,
+)
 from sessions.panels.drawing import PARTS_KEY, Drawing, Parts
 from sessions.panels.panel import Panel
 from sessions.panels.subject import CANDIDATE, INTERVIEWER, Context, Subject
@@ -51,6 +62,7 @@ PANELS: Final[dict[str, Panel]] = {
         Panel("notices", "", INTERVIEWERS, notices.notices, kept=True),
         Panel("run", "", INTERVIEWERS, progress.run_of_show, kept=True),
         Panel("stages", "", INTERVIEWERS, stages.stages),
+        Panel("milestones", "", INTERVIEWERS, milestones.milestones),
         Panel("phases", "", INTERVIEWERS, progress.phases),
         Panel("link", "", INTERVIEWERS, people.link),
         Panel(

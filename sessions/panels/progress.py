@@ -146,7 +146,8 @@ def phases(subject: Subject) -> Context:
 
 def checks(subject: Subject) -> Context:
     """Return every scenario's checks and guards with verdict, finding and holding progress."""
-    groups = [_check_group(row, subject.now) for row in judged_scenarios_of(subject.session) if row.is_open]
+    judged = [row for row in judged_scenarios_of(subject.session) if row.is_open and pack_for(row).checks]
+    groups = [_check_group(row, subject.now) for row in judged]
     _say_once([row for group in groups for row in group["rows"]])
     times = [row.checked_at for group in groups for row in group["rows"] if row.checked_at]
     return {
@@ -206,7 +207,11 @@ def scenario_chip(scenario: SessionScenario) -> words.Chip:
     if scenario.fixed_at:
         failing = any(state.verdict == CheckState.Verdict.FAIL for state in scenario.check_states.all())
         return words.REGRESSED if failing else words.Chip("ring", "Fixed, holding", "teal")
-    return words.RUN[FaultRun.Status(scenario.run.status)] if scenario.run else words.RUN[FaultRun.Status.PLANNED]
+    if scenario.run is None:
+        return words.SPOKEN if pack_for(scenario).is_spoken else words.RUN[FaultRun.Status.PLANNED]
+    if scenario.run.status == FaultRun.Status.ACTIVE and not pack_for(scenario).has_fault:
+        return words.OPEN_TASK
+    return words.RUN[FaultRun.Status(scenario.run.status)]
 
 
 def _chip_before(scenario: SessionScenario) -> words.Chip:

@@ -28,6 +28,7 @@ _BY_PREFIX = {
     "check": "Checks",
     "guard": "Checks",
     "scenario": "Checks",
+    "milestone": "Checks",
     "hint": "Hints",
     "question": "",  # records of questions and ratings are nobody else's business until they are submitted
     "rating": "",
@@ -65,6 +66,8 @@ _WORDS = {
     "part.retried": "Part tried again",
     "part.skipped": "Part skipped",
     "part.held": "Part waits for the button",
+    "milestone.reached": "Milestone reached",
+    "milestone.taken_back": "Milestone taken back",
     "session.ended": "Ended",
     "session.called_off": "Called off",
     "session.reopened": "Reopened",

@@ -27,11 +27,11 @@ from sessions.models import (
     SessionScenario,
 )
 from sessions.panels.subject import outages_of
-from sessions.scorecards import ratings
+from sessions.scorecards import course, ratings
 from sessions.scorecards.metrics import metrics_of
 from sessions.scorecards.times import moment, timestamp
 
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 Scorecard = dict[str, Any]
 
@@ -154,9 +154,12 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
         "digest": version.digest,
         "category": version.category,
         "difficulty": version.difficulty,
+        "exercise": pack.exercise,
+        "par_minutes": pack.par,
         "seed": run.seed if run else None,
         "parameters": run.parameters if run else {},
         "timings": {
+            **course.beginning(session, row),
             "injected": moment(session, run.injected_at if run else None),
             "symptom_confirmed": moment(session, run.symptom_at if run else None),
             "fixed": moment(session, row.fixed_at),
@@ -169,6 +172,7 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
         },
         "checks": checks,
         "guards": [_guard(session, check, states.get(check.key)) for check in pack.guards],
+        "milestones": course.milestones(session, row, pack),
         "hints": [_hint(hint) for hint in row.hint_releases.all()],
     }
 

@@ -32,6 +32,7 @@ from sessions.services.lifecycle import (
     start,
 )
 from sessions.services.metrics import keep_sample
+from sessions.services.milestones import mark_milestone
 from sessions.services.notes import add_note
 from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.panic import engage_panic, lift_panic
@@ -75,6 +76,7 @@ __all__ = [
     "keep_sample",
     "lift_panic",
     "mark_asked",
+    "mark_milestone",
     "note_restarts",
     "pause",
     "note_absence",

@@ -231,7 +231,7 @@ def _lengthen(session: InterviewSession, kind: ClockEntry.Kind, seconds: int, re
 def _require_active_faults(session: InterviewSession) -> None:
     for scenario in session.scenarios.filter(stage__isnull=True).select_related("run", "scenario_version"):
         run = scenario.run
-        if run is None or run.status != FaultRun.Status.ACTIVE or run.symptom_at is None:
+        if not preparation.is_proven(scenario):
             word = "not prepared" if run is None else FaultRun.Status(run.status).label.lower()
             raise SessionError(
                 f"{scenario.scenario_version.title}: the fault is {word}, so that there is nothing to repair."

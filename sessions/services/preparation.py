@@ -12,7 +12,7 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
 from faults.errors import FaultError, NotFound, NotYet
-from faults.models import Cluster, FaultRun
+from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.toolbox import NAMESPACE
 from sessions import clock, events
@@ -33,21 +33,48 @@ PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
 
 
 def plan_phases(session: InterviewSession) -> None:
-    """Write the phases down. A session without scenarios needs no cluster, and so has none."""
+    """Write the phases down. A session in which everything is spoken needs no cluster, and so has none."""
     rows = list(session.scenarios.select_related("scenario_version__scenario"))
-    if not rows:
+    if not session_packs(session):
         return
-    found = [row.scenario_version for row in rows if row.stage_id is None]
     phases.add(
         session,
         [
             ("cluster", "Practice cluster" if session.tier == Cluster.Tier.PRACTICE else "Cluster"),
             ("environment", "Namespaces and access rights"),
-            *((f"inject:{version.scenario.slug}", f"Inject: {version.title}") for version in found),
-            *((f"symptom:{version.scenario.slug}", f"Confirm the symptom: {version.title}") for version in found),
+            *injection_phases(row.scenario_version for row in rows if row.stage_id is None),
             ("access", "The candidate's access"),
         ],
     )
+
+
+def injection_phases(versions: Iterable[ScenarioVersion]) -> list[tuple[str, str]]:
+    """Return the phases that inject scenarios, and then those that prove them.
+
+    A task is given its names, and there is nothing to prove; what is spoken about needs nothing.
+    """
+    found = [(version, fault_selectors.pack_of(version)) for version in versions]
+    words = {"fault": "Inject", "task": "Choose the variant"}
+    return [
+        *(
+            (f"inject:{version.scenario.slug}", f"{words[pack.exercise]}: {version.title}")
+            for version, pack in found
+            if pack.exercise in words
+        ),
+        *(
+            (f"symptom:{version.scenario.slug}", f"Confirm the symptom: {version.title}")
+            for version, pack in found
+            if pack.has_fault
+        ),
+    ]
+
+
+def is_proven(scenario: SessionScenario) -> bool:
+    """Whether a scenario is there to be worked on: its symptom stands confirmed, where it has one."""
+    pack, run = fault_selectors.pack_of(scenario.scenario_version), scenario.run
+    if pack.is_spoken:
+        return True
+    return run is not None and run.status == FaultRun.Status.ACTIVE and bool(run.symptom_at or not pack.has_fault)
 
 
 def run_preparation(*, session_id: int) -> None:
@@ -57,9 +84,10 @@ def run_preparation(*, session_id: int) -> None:
 
 
 def session_packs(session: InterviewSession) -> list[Pack]:
-    """Return the packs of a session's scenarios, in order."""
+    """Return the packs of a session's scenarios that need a cluster, in order."""
     scenarios = session.scenarios.select_related("scenario_version").defer("scenario_version__files")
-    return [fault_selectors.pack_of(scenario.scenario_version) for scenario in scenarios]
+    found = (fault_selectors.pack_of(scenario.scenario_version) for scenario in scenarios)
+    return [pack for pack in found if not pack.is_spoken]
 
 
 def session_namespaces(session: InterviewSession, packs: Iterable[Pack]) -> dict[str, str]:

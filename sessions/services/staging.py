@@ -185,11 +185,7 @@ def _scenarios(stage: StagedPart) -> list[SessionScenario]:
 
 
 def _titles(stage: StagedPart) -> list[tuple[str, str]]:
-    found = [(row.scenario_version.scenario.slug, row.scenario_version.title) for row in _scenarios(stage)]
-    return [
-        *((f"inject:{slug}", f"Inject: {title}") for slug, title in found),
-        *((f"symptom:{slug}", f"Confirm the symptom: {title}") for slug, title in found),
-    ]
+    return preparation.injection_phases(row.scenario_version for row in _scenarios(stage))
 
 
 def _undo_titles(stage: StagedPart) -> list[tuple[str, str]]:
@@ -246,17 +242,12 @@ def _begin(session_id: int) -> None:
         return
     now = clock.now()
     for stage in _under_way(session):
-        if all(_is_proven(row) for row in _scenarios(stage)):
+        if all(preparation.is_proven(row) for row in _scenarios(stage)):
             began_ms = clock.elapsed_ms(session, now)
             StagedPart.objects.filter(pk=stage.pk).update(began_at=now, began_ms=began_ms)
             took = (now - (stage.asked_at or now)).total_seconds()
             payload = _payload(session, stage) | {"seconds": round(took, 3)}
             events.append(session, "part.began", payload=payload, at=now)
-
-
-def _is_proven(scenario: SessionScenario) -> bool:
-    run = scenario.run
-    return run is not None and run.status == FaultRun.Status.ACTIVE and run.symptom_at is not None
 
 
 UNDO = "undo"

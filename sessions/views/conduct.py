@@ -45,6 +45,24 @@ def release_hint(request: HttpRequest, uuid: UUID, scenario: UUID, index: int) -
 
 @require_POST
 @login_required
+def mark_milestone(request: HttpRequest, uuid: UUID, scenario: UUID) -> HttpResponse:
+    """Tick the milestone that ``mark`` names, as ``<key>:1``, or take the tick back, as ``<key>:0``."""
+    session = selectors.session_for(request.user, uuid)
+    row = get_object_or_404(_scenarios(session), uuid=scenario)
+    key, _, reached = request.POST.get("mark", "").partition(":")
+    error = None
+    try:
+        services.mark_milestone(scenario=row, key=key, reached=reached != "0", actor=request.user)
+    except SessionError as exc:
+        error = exc
+    if not request.htmx:
+        return replies.back(request, session, error)
+    status = replies.status_of(error) if error else 200
+    return replies.panel(request, session, "milestones", status=status, error=error)
+
+
+@require_POST
+@login_required
 def add_note(request: HttpRequest, uuid: UUID) -> HttpResponse:
     """Keep a note at the current session time; a refused note stays in its field."""
     session = selectors.session_for(request.user, uuid)

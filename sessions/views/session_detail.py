@@ -80,7 +80,8 @@ def _before(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     rows = scenarios_of(session)
-    proof = [(row, progress.scenario_chip(row), symptom_s(row.run)) for row in rows if row.is_open]
+    with_fault = [row for row in rows if row.is_open and selectors.pack_for(row).has_fault]
+    proof = [(row, progress.scenario_chip(row), symptom_s(row.run)) for row in with_fault]
     return {**_before(session, request), "proof": proof, "later_scenarios": [row for row in rows if not row.is_open]}
 
 
