@@ -26,7 +26,6 @@ from faults.packs.right_checks import check_rights
 DOCUMENT = "scenario.yaml"
 MAX_COMBINATIONS = 1000
 TEXTS = ("statement.md", "brief.md")
-ROUTES = ("solutions/", "wrong-turns/")
 SCHEMAS = (1, 2)
 """The forms of packs, by their ``schema``. Stored versions without a number are of the first."""
 READS = "; a read is of objects (apiVersion, kind), or one of logs, promql, access, page, command"
@@ -44,7 +43,7 @@ def parse(files: Mapping[str, str]) -> Pack:
     source = Source(
         document=_document(files[DOCUMENT]),
         manifests={name: _objects(name, files[name]) for name in sorted(files) if "/" in name},
-        texts={name: files[name] for name in sorted(files) if name.endswith(".md") or name.startswith(ROUTES)},
+        texts={name: files[name] for name in sorted(files) if name != DOCUMENT},
     )
     _check_whole(source)
     hints.check(source, files)

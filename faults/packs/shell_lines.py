@@ -9,7 +9,7 @@ from faults.packs.errors import PackError
 from faults.packs.model import Obj
 
 DOCUMENT = "scenario.yaml"
-_FILE = re.compile(r"(?<![\w./-])(?:solutions|wrong-turns)/[a-z0-9-]+\.yaml")
+_FILE = re.compile(r"(?<![\w./-])(?:manifests|solutions|wrong-turns)/[a-z0-9-]+\.yaml")
 
 
 def check(document: Obj) -> None:

@@ -148,4 +148,4 @@ def test_the_live_page_tells_how_to_enter_the_toolbox_to_be_copied(candidate, li
     page = candidate.get(url(live)).content.decode()
     assert '<code id="cmd-toolbox">kubectl exec -it toolbox -n toolbox-a1 -- bash</code>' in page
     assert 'data-copy="cmd-toolbox"' in page
-    assert "kubectl, crane, curl, jq, python3" in page
+    assert "has kubectl, crane, curl, jq and python3, with your own rights" in page

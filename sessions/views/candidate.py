@@ -75,7 +75,7 @@ def _page(
         "file_name": FILE_NAME,
         "namespace": _namespace(session),
         "toolbox": selectors.toolbox_for(session),
-        "tools": TOOLS,
+        "tools": f"{', '.join(TOOLS[:-1])} and {TOOLS[-1]}",
         "now_ms": round(clock.now().timestamp() * 1000),
         "error": error,
         "seq": seq,
