@@ -19,6 +19,8 @@ sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
 
 import cel  # noqa: E402
 
+from faults.checks.quantities import parse_quantity  # noqa: E402
+
 MAX_LENGTH = 2000
 GPU = "nvidia.com/gpu"
 Obj = Mapping[str, Any]
@@ -155,6 +157,38 @@ def _gpus(obj: Any) -> int:
     return sum(int(count) for count in counts if count.isdecimal())
 
 
+def _quantity(value: Any) -> float:
+    """The number of a quantity such as 500m, 32Gi or 1e3; zero for what is none."""
+    return parse_quantity(str(value)) or 0.0
+
+
+def _gpu_capacity(node: Any) -> int:
+    """The NVIDIA GPUs of a node that pods may have."""
+    allocatable = _dig(node, "status.allocatable", {})
+    return int(_quantity(allocatable.get(GPU, 0))) if isinstance(allocatable, Mapping) else 0
+
+
+def _gpu_use(node: Any, pods: Any) -> int:
+    """The GPUs of a node that are given to pods which have not ended."""
+    name = _dig(node, "metadata.name", "")
+    return sum(
+        _gpus(pod)
+        for pod in (pods if isinstance(pods, list) else [])
+        if _dig(pod, "spec.nodeName", None) == name and _dig(pod, "status.phase", "") not in ("Succeeded", "Failed")
+    )
+
+
+def _newest(objects: Any) -> list[Any]:
+    """The object that was created last, as a list of one; of several created in one second the last in the list."""
+    created = [obj for obj in (objects if isinstance(objects, list) else []) if isinstance(obj, Mapping)]
+    best = max(enumerate(created), key=lambda pair: (_created(pair[1]), pair[0]), default=None)
+    return [] if best is None else [best[1]]
+
+
+def _created(obj: Any) -> str:
+    return str(_dig(obj, "metadata.creationTimestamp", ""))  # RFC 3339 in UTC: in order as text
+
+
 def _available(deployment: Any) -> bool:
     """Whether every replica that is asked for is available, and at least one is asked for."""
     wanted = _dig(deployment, "spec.replicas", 1)
@@ -187,9 +221,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "command": _command,
     "condition": _condition,
     "field": _dig,
+    "gpu_capacity": _gpu_capacity,
+    "gpu_use": _gpu_use,
     "gpus": _gpus,
     "images": _images,
     "join": _join,
+    "newest": _newest,
+    "quantity": _quantity,
     "reaches_host": _reaches_host,
     "restarts": _restarts,
     "state": _state,

@@ -81,6 +81,7 @@ class Kube:
         if access.token:
             self._headers["Authorization"] = f"Bearer {access.token}"
         self._kinds: dict[str, dict[str, Resource]] = {}
+        self._prometheus: prometheus_query.Service | None = None
         self._lock = threading.Lock()
 
     def learn(self, resources: Iterable[Resource]) -> None:
@@ -223,7 +224,10 @@ class Kube:
 
     def query(self, promql: str) -> Sequence[Any]:
         """Return the series of an instant query of the Prometheus that runs in the cluster."""
-        return prometheus_query.query(self, promql)
+        service, self._prometheus = self._prometheus or prometheus_query.find_service(self), None
+        found = prometheus_query.query(self, service, promql)
+        self._prometheus = service  # looked for again after a failure only
+        return found
 
     def review_access(self, user: str, attributes: Mapping[str, str]) -> Obj:
         """Return the status of a SubjectAccessReview: whether a user may do this, and why."""

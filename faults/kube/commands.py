@@ -24,6 +24,8 @@ from faults.kube.statuses import error_of
 
 PROTOCOL = Subprotocol("v4.channel.k8s.io")
 MAX_COMMAND_S = 5.0
+MAX_HANDSHAKE_S = 10.0
+"""Of the API server and the kubelet behind it, which are trusted to answer, and may have much to do."""
 MAX_OUTPUT_BYTES = 16 * 1024
 MAX_MESSAGE_BYTES = 1 << 20
 TIMED_OUT = 124
@@ -66,7 +68,7 @@ def run_command(
 
 def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:
     url = urlsplit(access.server)
-    sock = socket.create_connection((url.hostname or "", url.port or 443), timeout=MAX_COMMAND_S)
+    sock = socket.create_connection((url.hostname or "", url.port or 443), timeout=MAX_HANDSHAKE_S)
     try:
         if access.refusal is not None and (why := access.refusal(str(sock.getpeername()[0]))):
             raise errors.Unreachable(why, retryable=False)
@@ -79,7 +81,7 @@ def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, s
             subprotocols=[PROTOCOL],
             compression=None,
             proxy=None,
-            open_timeout=MAX_COMMAND_S,
+            open_timeout=MAX_HANDSHAKE_S,
             close_timeout=0.2,
             ping_interval=None,
             max_size=MAX_MESSAGE_BYTES,

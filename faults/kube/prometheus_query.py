@@ -59,9 +59,8 @@ def find_service(cluster: ServiceReader) -> Service:
     raise NotFound("The cluster has no service of a Prometheus.")
 
 
-def query(cluster: ServiceReader, promql: str) -> Sequence[Any]:
+def query(cluster: ServiceReader, service: Service, promql: str) -> Sequence[Any]:
     """Return the series of an instant query as Prometheus sent them. Raises ``Unreachable``, ``NotFound``."""
-    service = find_service(cluster)
     path = f"/api/v1/query?{urlencode({'query': promql})}"
     try:
         status, body = cluster.fetch(service.namespace, f"services/{service.name}:{service.port}", path)

@@ -21,6 +21,13 @@ from faults.toolbox import NAME, Toolbox
 
 TIMEOUT_S = (2.0, 4.0)  # to connect, and between two bytes: somebody waits for the page
 MIN_MINOR = 30  # admission policies are stable from 1.30 on
+_READS = (
+    ("get", "", "pods/proxy"),
+    ("get", "", "services/proxy"),
+    ("create", "", "pods/exec"),
+    ("create", "authorization.k8s.io", "subjectaccessreviews"),
+)
+"""Of conditions, beside objects and logs."""
 _WORKLOADS = (("", "pods"), ("", "secrets"), ("apps", "deployments"), ("batch", "jobs"))
 
 
@@ -88,7 +95,7 @@ def _needed(kube: Kube, cluster: Cluster) -> list[tuple[str, str, str]]:
     kinds = [kube.resource(*target) for target in targets]
     made = {(kind.api_version.rpartition("/")[0], kind.plural) for kind in kinds} | set(_WORKLOADS)
     pairs = [(verb, *pair) for pair in sorted(made) for verb in ("get", "list", "create", "patch", "delete")]
-    return [*pairs, ("list", "", "nodes"), ("create", "", "serviceaccounts/token")]
+    return [*pairs, ("list", "", "nodes"), ("create", "", "serviceaccounts/token"), *_READS]
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str) -> bool:

@@ -21,6 +21,8 @@ INJECTABLE = (Status.PLANNED, Status.INJECTING, Status.FAILED)
 NO_FAILURE = {"detail": "", "error": "", "attempts": 0, "tried_at": None, "next_try_at": None}
 LOOK_S, NOTE_S = 0.1, 1.0
 """Between two looks at a symptom, and between two notes of how long it was looked for."""
+MAX_LOOK_S = 1.0
+"""Between two looks once it takes long: what waits for a scrape or a back-off comes no sooner for more looks."""
 LOOKING = {
     FaultRun.Purpose.ENVIRONMENT: ("Taking the fingerprint", "Looking at everything the session may touch"),
     FaultRun.Purpose.FAULT: ("Injecting", "Looking at the cluster's namespaces"),
@@ -63,8 +65,9 @@ def confirm_symptom(
 ) -> FaultRun:
     """Look until every symptom of an injected fault shows, then the run is ACTIVE with ``symptom_at``.
 
-    After ``timeout_s`` seconds in which the cluster could be looked at, and no symptom, the run is FAILED with what
-    was seen; calling again looks again. Raises NotYet after ``hold_s`` seconds: nobody's worker is held for longer.
+    After ``timeout_s`` seconds (or the pack's own, where these are more) in which the cluster could be looked at, and
+    no symptom, the run is FAILED with what was seen; calling again looks again. Raises NotYet after ``hold_s``
+    seconds: nobody's worker is held for longer.
     """
     clock = clock or RealClock()
     with working(run_id, holder, clock.now(), report) as work:
@@ -117,7 +120,8 @@ def _note_failure(work: Work, exc: ClusterError) -> None:
 
 
 def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float, hold_s: float) -> None:
-    symptom = list(selectors.bound_pack(run).symptom)
+    pack = selectors.bound_pack(run)
+    symptom, timeout_s = list(pack.symptom), max(timeout_s, pack.symptom_seconds)
     reader = selectors.reader_for(run.cluster)
     began = clock.now()
     before = 0.0 if run.status == Status.FAILED else run.looked_seconds
@@ -143,7 +147,7 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
         if held >= hold_s:
             raise NotYet(seen)
         work.beat("Waiting for the symptom", seen)
-        clock.wait(LOOK_S)
+        clock.wait(min(max(LOOK_S, held / 20), MAX_LOOK_S))
 
 
 def _mend(work: Work, run: FaultRun) -> None:
