@@ -45,5 +45,5 @@ def rights_of(packs: Iterable[Pack]) -> CandidateRights:
     return CandidateRights(
         rules=tuple(map(str, rules)),
         limits=tuple(LIMITS[word] for word in words),
-        identities=tuple(takes_identities(rules, own)),
+        identities=(*takes_identities(rules, own), *(["privileged pods"] if PRIVILEGED_PODS in words else [])),
     )

@@ -20,6 +20,13 @@ _POD_MAKERS = {
     *(f"{name}.batch" for name in ("jobs", "cronjobs")),
 }
 _ROLES = tuple(f"{name}.{_RBAC}" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"))
+_OPENING = {  # by writing these, requests or nodes' metadata servers come within reach, with the credentials in them
+    "networkpolicies.networking.k8s.io",
+    "apiservices.apiregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
+}
+_SYSTEM = "kube-system"
 _CREDENTIALS = {"secrets", "serviceaccounts/token", "nodes/proxy", "certificatesigningrequests.certificates.k8s.io"}
 _ALWAYS = frozenset(
     {
@@ -117,13 +124,15 @@ def _identities(rules: Iterable[AccessRule], own: set[str]) -> Iterator[str]:
         is_outside = not rule.namespaces or bool(set(rule.namespaces) - own)
         for resource in rule.resources:
             for verb in rule.verbs:
-                if _takes_identity(resource, verb, is_outside):
+                if _takes_identity(resource, verb, is_outside) or (_SYSTEM in rule.namespaces and verb in WRITE):
                     yield f"{verb} {resource}"
 
 
 def _takes_identity(resource: str, verb: str, is_outside: bool) -> bool:
     if verb in _POWERFUL - {"use"} or resource in _CREDENTIALS:
         return True
+    if resource in _OPENING:
+        return verb in WRITE
     if resource in _POD_MAKERS:
         return is_outside and verb in ("create", "update", "patch")
     return is_outside and resource in _RUNNING_COMMANDS

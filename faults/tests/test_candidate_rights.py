@@ -115,7 +115,7 @@ def may(kube, home, verb, group, resource, namespace):
     return kube.create(body)["status"]["allowed"]
 
 
-NAMESPACES = [HOME, FOREIGN[0], *(pytest.param(name, marks=pytest.mark.torture) for name in ("", *FOREIGN[1:]))]
+NAMESPACES = [HOME, *(pytest.param(name, marks=pytest.mark.torture) for name in ("", *FOREIGN))]
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 import yaml
 
 from faults import packs, selectors, services
 from faults.errors import FaultError, Forbidden, NotYet
-from faults.guardrails import Guardrails
+from faults.guardrails import Grant
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun, Step
@@ -31,10 +31,10 @@ BINDINGS = {
 
 
 @pytest.fixture
-def scenario(tmp_path, cluster):
+def plan(tmp_path, db):
     """Plan a scenario with these rights, whose fault is a label on a cluster role."""
 
-    def plan(*rights, environment=None):
+    def go(cluster, *rights):
         files = packs.load_folder(CATALOG / "architecture-mismatch")
         document = yaml.safe_load(files["scenario.yaml"])
         slug = f"rights-{next(NUMBERS)}"
@@ -42,7 +42,6 @@ def scenario(tmp_path, cluster):
         fault = {"kind": "patch", "target": target, "patch": {"metadata": {"labels": {slug: "on"}}}}
         document |= {"slug": slug, "rights": list(rights), "existing": ["monitoring"]}
         document |= {"requires": {**document["requires"], "tiers": ["practice", "dedicated"]}}
-        document["inject"].append(fault)
         kept = {name: text for name, text in files.items() if not name.startswith("manifests/")}
         document["inject"] = [fault]
         for name, text in (kept | {"scenario.yaml": yaml.safe_dump(document)}).items():
@@ -53,7 +52,12 @@ def scenario(tmp_path, cluster):
         values = {"namespaces": NAMESPACES, "parameters": {}, "seed": 1, "deadline": deadline()}
         return services.plan_fault_run(cluster=cluster, scenario_version=version, **values)
 
-    return plan
+    return go
+
+
+@pytest.fixture
+def scenario(plan, cluster):
+    return partial(plan, cluster)
 
 
 @pytest.fixture
@@ -97,28 +101,46 @@ GIVEN = [
 ]
 
 
+SECOND_FIRST = pytest.param(("second", "first"), marks=pytest.mark.torture)
+
+
+@pytest.mark.parametrize("order", [("first", "second"), SECOND_FIRST])
 def test_rights_come_with_the_faults_are_cut_with_the_access_and_leave_nothing(
-    environment, scenario, candidate, kube
+    order, environment, scenario, candidate, kube
 ):
-    run = scenario(QUOTAS, MONITORING, BINDINGS)
+    """Two scenarios with different rights on one cluster role, which both change."""
+    runs = {
+        "first": scenario(QUOTAS, {**BINDINGS, "verbs": ["get", "patch"], "names": ["view"]}, MONITORING),
+        "second": scenario(BINDINGS, {**MONITORING, "verbs": ["watch"]}),
+    }
     assert [may(candidate, *right) for right in GIVEN] == [False, False, False]
-    inject(run)
+    inject(runs["first"])
+    assert [may(candidate, *right) for right in GIVEN] == [True, True, False]
+    inject(runs["second"])
     assert [may(candidate, *right) for right in GIVEN] == [True, True, True]
     assert not may(candidate, "list", "secrets", "monitoring")
     journal = {f"{step.target['kind']} {step.target['namespace']}" for step in environment.steps.all()}
     assert {"RoleBinding monitoring", "Role monitoring", f"RoleBinding {HOME}", "ClusterRoleBinding "} <= journal
 
-    began = time.process_time()
     grants = services.candidate_grants(run=FaultRun.objects.get(pk=environment.pk))
-    assert len(grants.records) == 5
+    assert len(grants.records) == 7
     grants.revoke()
-    assert time.process_time() - began < 1
     assert not any(may(candidate, *right) for right in [*GIVEN, ("list", "pods", HOME)])
-
     services.note_access_revoked(run=environment)
     services.restore_access(run=environment)
     assert all(may(candidate, *right) for right in [*GIVEN, ("list", "pods", HOME)])
-    assert revert(run) == revert(environment) == ("reverted", [])
+
+    assert len(labels_of_view(kube)) == 2
+    for name in order:
+        assert revert(runs[name]) == ("reverted", [])
+        assert may(candidate, *GIVEN[2])  # until the end
+    assert labels_of_view(kube) == []
+    assert revert(environment) == ("reverted", [])
+
+
+def labels_of_view(kube):
+    labels = kube.get(f"{RBAC}/v1", "ClusterRole", "view")["metadata"]["labels"]
+    return [label for label in labels if label.startswith("rights-")]
 
 
 def test_what_comes_while_the_access_is_closed_waits_for_it(environment, scenario, candidate):
@@ -141,6 +163,7 @@ def test_granting_goes_on_where_a_worker_died(environment, scenario, candidate):
     assert services.number_of_grants(run=FaultRun.objects.get(pk=environment.pk)) == 1
 
 
+@pytest.mark.torture
 def test_a_scenario_adds_only_what_the_session_does_not_have(environment, scenario):
     services.grant_rights(run=scenario(QUOTAS, MONITORING))
     before = environment.steps.count()
@@ -165,31 +188,6 @@ def test_limits_are_lifted_later_too_where_a_scenario_asks_for_it(environment, s
     assert "nodeName may not be set" not in str([policy["spec"] for policy in policies])
     assert may(candidate, "patch", "pods", HOME)
     assert revert(run) == revert(environment) == ("reverted", [])
-
-
-SECOND_FIRST = pytest.param(("second", "first"), marks=pytest.mark.torture)
-
-
-@pytest.mark.parametrize("order", [("first", "second"), SECOND_FIRST])
-def test_two_scenarios_with_rights_on_one_cluster_role_leave_nothing(order, environment, scenario, candidate, kube):
-    runs = {
-        "first": scenario({**BINDINGS, "verbs": ["get", "patch"], "names": ["view"]}, MONITORING),
-        "second": scenario(BINDINGS, {**MONITORING, "verbs": ["watch"]}),
-    }
-    for run in runs.values():
-        inject(run)
-    assert [may(candidate, *right) for right in GIVEN] == [False, True, True]
-    assert len(labels_of_view(kube)) == 2
-    for name in order:
-        assert revert(runs[name]) == ("reverted", [])
-        assert may(candidate, *GIVEN[2])  # until the end, as the candidate was told
-    assert labels_of_view(kube) == []
-    assert revert(environment) == ("reverted", [])
-
-
-def labels_of_view(kube):
-    labels = kube.get(f"{RBAC}/v1", "ClusterRole", "view")["metadata"]["labels"]
-    return [label for label in labels if label.startswith("rights-")]
 
 
 def granting(subjects, role="view", name="mine"):
@@ -222,19 +220,20 @@ def test_nobody_gives_themselves_what_would_outlive_their_access(environment, sc
     assert candidate.create(granting([{**account, "name": "trainer"}]))["subjects"][0]["name"] == "trainer"
 
 
-def test_a_shared_cluster_grants_nothing_of_the_deny_list_even_if_it_is_in_the_database(environment, scenario):
-    run = scenario(BINDINGS)
-    Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.SHARED)
-    run.cluster.refresh_from_db()
+def test_a_shared_cluster_grants_nothing_of_the_deny_list_even_if_it_is_in_the_database(plan):
+    """No cluster is asked."""
+    shared = Cluster.objects.create(name="shared", tier=Cluster.Tier.SHARED)
+    environment = services.plan_environment_run(cluster=shared, namespaces=NAMESPACES, deadline=deadline())
+    FaultRun.objects.update(status=FaultRun.Status.ACTIVE)
+    run = plan(shared, BINDINGS)
     with pytest.raises(FaultError, match="what nobody may do on a shared cluster: get clusterrolebindings"):
-        inject(run)
-    rails = selectors.guardrails_of(environment)
-    pack = selectors.bound_pack(run)
-    forged = Guardrails.load({**rails.dump(), "grants": [{"rules": [r.dump() for r in pack.access], "words": []}]})
-    FaultRun.objects.filter(pk=environment.pk).update(parameters=forged.dump())
+        services.grant_rights(run=run)
+    grant = Grant(selectors.bound_pack(run).access)
+    forged = selectors.guardrails_of(environment).with_grants([grant]).dump()
+    FaultRun.objects.filter(pk=environment.pk).update(parameters=forged)
     with pytest.raises(FaultError, match="what nobody may do on a shared cluster"):
         services.restore_access(run=environment)
-    assert not environment.steps.filter(target__name="platform-oncall-1").exists()
+    assert not environment.steps.exists()
 
 
 @pytest.mark.torture

@@ -27,7 +27,14 @@ from faults.errors import StaleEpoch, Unreachable
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Outbox
-from faults.services import ensure_practice_cluster, inject_run, plan_environment_run, release_cluster
+from faults.services import (
+    ensure_practice_cluster,
+    grant_rights,
+    inject_run,
+    plan_environment_run,
+    plan_fault_run,
+    release_cluster,
+)
 from faults.services.work import working
 from interview_site import redis_server
 from sessions import access_enforcer, clock, end_requests, jobs, services
@@ -159,11 +166,12 @@ def in_an_hour():
     return datetime.now(UTC) + timedelta(hours=1)
 
 
-def may_read(kube) -> bool:
+def may_read(kube, verb="list", resource="pods", group="") -> bool:
+    asked = {"verb": verb, "resource": resource, "group": group, "namespace": "ml-training"}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {"verb": "list", "resource": "pods", "namespace": "ml-training"}},
+        "spec": {"resourceAttributes": asked},
     }
     return kube.create(review)["status"]["allowed"]
 
@@ -215,6 +223,21 @@ def test_a_resume_that_crosses_the_closing_leaves_the_access_open(running, ada, 
     assert may_read(kube)
     session.refresh_from_db()
     assert session.access_revoked_at is None
+
+
+def test_what_a_cut_has_at_hand_includes_the_rights_of_a_later_scenario(running, ada, scenario_version):
+    session, kube = running()
+    enforcer = AccessEnforcer()
+    look(enforcer)
+    run = plan_fault_run(
+        **{"cluster": session.cluster, "scenario_version": scenario_version, "parameters": {}, "seed": 1},
+        **{"namespaces": {"workloads": "ml-training"}, "deadline": in_an_hour()},
+    )
+    grant_rights(run=run)
+    assert may_read(kube, "delete", "jobs", "batch")
+    look(enforcer)
+    enforcer._grants[session.pk].revoke()  # with neither database nor disk
+    assert not may_read(kube, "delete", "jobs", "batch")
 
 
 def test_a_pause_leaves_the_access_open_unless_it_was_chosen(running, ada, kinds):
