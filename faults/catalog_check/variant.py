@@ -11,7 +11,7 @@ from faults.catalog_check import readable, turns
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene
 from faults.catalog_check.stage import HOLDER, Stage, open_stage
-from faults.errors import ClusterError, FaultError
+from faults.errors import ClusterError, FaultError, Unreachable
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import ScenarioVersion
@@ -23,6 +23,7 @@ REPAIR_LOOK_S = 0.5
 HOLD_LOOKS = 2
 MIN_TEXTS = 20
 SLOWEST_S = 120.0
+MAX_TRIES = 3
 FAILURES = (ProofFailed, PackError, ClusterError, FaultError)
 
 
@@ -54,11 +55,16 @@ def prove(version: ScenarioVersion, number: int, *, name: str, sample: bool = Fa
     proof = VariantProof(pack.slug, number, pack.variants[number - 1])
     if not pack.checks:
         return proof  # it is only spoken about
-    try:
-        with ExitStack() as stack:
-            Prover(version, proof, name, stack).run(sample=sample)
-    except FAILURES as exc:
-        proof.error = str(exc)
+    for number_of_try in range(1, MAX_TRIES + 1):
+        proof = VariantProof(pack.slug, number, pack.variants[number - 1])
+        try:
+            with ExitStack() as stack:
+                Prover(version, proof, f"{name}-{number_of_try}", stack).run(sample=sample)
+        except FAILURES as exc:
+            proof.error = str(exc)
+            if isinstance(exc, Unreachable):
+                continue  # says nothing about the pack: the machine was too busy to answer
+        break
     return proof
 
 
