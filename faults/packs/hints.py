@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from faults.packs import building, shell_lines
 from faults.packs.errors import PackError
 from faults.packs.model import Obj, Source, Variant
+from faults.packs.pack import CLUSTER
 from faults.packs.placeholders import substitute
 from faults.packs.steps import schema_of
 
@@ -26,9 +27,10 @@ def check(source: Source, files: Mapping[str, str]) -> None:
     if "cause" not in document:
         raise PackError(DOCUMENT, "cause", "is needed: the words that name the cause, which no hint of tier 1 says")
     read = {key: document[key] for key in ("title", "cause", "hints", "solutions")}
-    spaces = {f"namespace.{name}": value for name, value in document["namespaces"].items()}
+    fixed = {f"namespace.{name}": value for name, value in document["namespaces"].items()}
+    fixed |= {CLUSTER + name: f"any-{name}" for name in document.get("cluster-values", {})}
     for variant in building.variants(document):
-        names = {**spaces, **{f"parameter.{name}": value for name, value in variant.items()}}
+        names = {**fixed, **{f"parameter.{name}": value for name, value in variant.items()}}
         texts = substitute({name: text for name, text in files.items() if name != DOCUMENT}, names)
         _check_variant(substitute(read, names), texts, variant)
 

@@ -11,7 +11,7 @@ from django.test import override_settings
 from faults import selectors, services
 from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
 from faults.services import ensure_practice_cluster
-from faults.tests.variants import PACKS
+from faults.tests.variants import USUAL_PACKS
 
 NAMESPACES = {"workloads": "ml-training"}
 SLUG = "architecture-mismatch"
@@ -23,8 +23,8 @@ def deadline():
 
 @pytest.fixture
 def cluster(practice, db):
-    """A fresh practice cluster, dropped at the end. It has the packs' images, so nothing is pulled."""
-    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=PACKS)
+    """A fresh practice cluster, dropped at the end. It has the images of usual packs, so nothing is pulled."""
+    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=USUAL_PACKS)
     yield cluster
     services.release_cluster(cluster=cluster)
 
@@ -51,7 +51,7 @@ def standing(practice_host, django_db_setup, django_db_blocker):
     with override_settings(**practice_host.settings):
         with django_db_blocker.unblock():
             name = f"s-{uuid.uuid4().hex[:10]}"
-            made = ensure_practice_cluster(name=name, deadline=deadline(), packs=PACKS)
+            made = ensure_practice_cluster(name=name, deadline=deadline(), packs=USUAL_PACKS)
             run = services.plan_environment_run(cluster=made, namespaces=NAMESPACES, deadline=deadline())
             run = services.inject_run(run_id=run.pk, holder="test")
         yield run

@@ -24,15 +24,16 @@ from faults.models import Cluster, ScenarioVersion
 from faults.services import seed_catalog
 from faults.services.toolbox_shell import ToolboxShell
 from faults.tests.conftest import deadline
-from faults.tests.variants import CATALOG, CHECKED, PACKS
+from faults.tests.variants import CATALOG, CHECKED, PACKS, USUAL_PACKS
 from faults.toolbox import PRACTICE_IMAGE
 
 pytestmark = pytest.mark.django_db
 
 
 def case(pack, number):
-    """Return a variant of a pack; all but the first are for torture."""
-    return pytest.param(pack, number, id=f"{pack.slug}-{number}", marks=pytest.mark.torture if number > 1 else ())
+    """Return a variant of a pack; all but the first, and packs on clusters of unusual shape, are for torture."""
+    long = number > 1 or pack not in USUAL_PACKS
+    return pytest.param(pack, number, id=f"{pack.slug}-{number}", marks=pytest.mark.torture if long else ())
 
 
 VARIANTS = [case(pack, number) for pack in CHECKED for number in range(1, len(pack.variants) + 1)]

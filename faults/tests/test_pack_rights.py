@@ -17,7 +17,9 @@ from faults import practice as practice_clusters
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.packs import load_folder
+from faults.packs.pack import CLUSTER
 from faults.packs.placeholders import substitute
+from faults.practice_shape import ADDONS, PracticeShape
 from faults.tests.candidates import kubeconfig_with_rights
 from faults.tests.test_candidate_rights import EVERYWHERE, IN_HOME, VERBS, served
 from faults.tests.variants import CHECKED, FOLDERS
@@ -29,9 +31,12 @@ SAMPLES = 12
 
 @pytest.fixture
 def cluster(practice):
-    """One cluster for all packs, made by the first that asks."""
+    """One cluster with the kinds of all packs, made by the first that asks."""
     until = datetime.now(UTC) + timedelta(hours=1)
-    kube = Kube(parse(practice_clusters.create("pack-rights", until)["kubeconfig"]))
+    shape = PracticeShape(
+        addons=tuple(dict.fromkeys([*ADDONS, *(name for pack in CHECKED for name in pack.requires.addons)]))
+    )
+    kube = Kube(parse(practice_clusters.create("pack-rights", until, shape)["kubeconfig"]))
     yield kube
     kube.close()
 
@@ -55,6 +60,7 @@ def own_text(pack):
     text = load_folder(next(folder for folder in FOLDERS if folder.name == pack.slug))["scenario.yaml"]
     names = {f"namespace.{key}": value for key, value in pack.namespaces.items()}
     names |= {f"parameter.{key}": value for key, value in pack.variants[0].items()}
+    names |= {f"{CLUSTER}{key}": f"any-{key}" for key in pack.cluster_values}
     return [row for row in substitute(yaml.safe_load(text), names).get("rights", []) if isinstance(row, dict)]
 
 
