@@ -5,10 +5,11 @@ from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
-from faults.packs.model import Criterion, Hint, InjectStep, Solution, SolutionStep, Variant, WrongTurn
+from faults.packs.model import Criterion, Hint, InjectStep, Solution, Variant, WrongTurn
 from faults.packs.pack import Pack
 from faults.packs.requires import ClusterValue, NodePool, Requires
 from faults.packs.rights import AccessRule
+from faults.packs.shell_lines import check_new
 
 __all__ = [
     "AccessRule",
@@ -24,9 +25,9 @@ __all__ = [
     "PackError",
     "Requires",
     "Solution",
-    "SolutionStep",
     "Variant",
     "WrongTurn",
+    "check_new",
     "digest",
     "load_folder",
     "parse",

@@ -20,12 +20,10 @@ from faults.checks.model import (
 from faults.injectors.call import server_of
 from faults.packs import shell_lines
 from faults.packs.model import (
-    RUN,
     Criterion,
     InjectStep,
     Obj,
     Solution,
-    SolutionStep,
     Source,
     Variant,
     WrongTurn,
@@ -120,9 +118,8 @@ def inject_step(row: Obj, manifests: Manifests) -> InjectStep:
 
 def solution(row: Obj, source: Source) -> Solution:
     """Return a reference solution."""
-    steps = [_solution_step(step, source.manifests) for step in row.get("steps", [])]
-    steps += [SolutionStep(RUN, {}, line) for line in row.get("lines", [])]
-    return Solution(row["key"], row["title"], tuple(steps), shell_lines.files_of(row, source.texts))
+    lines, files = tuple(shell_lines.commands(row)), shell_lines.files_of(row, source.texts)
+    return Solution(row["key"], row["title"], lines, files, run="lines" in row)
 
 
 def wrong_turn(row: Obj, source: Source) -> WrongTurn:
@@ -135,10 +132,6 @@ def wrong_turn(row: Obj, source: Source) -> WrongTurn:
         passes=tuple(row.get("passes", [])),
         breaks=dict(row.get("breaks", {})),
     )
-
-
-def _solution_step(row: Obj, manifests: Manifests) -> SolutionStep:
-    return SolutionStep(row["verb"], _with_objects(row, manifests, leave_out=("verb", "command")), row["command"])
 
 
 def _with_objects(row: Obj, manifests: Manifests, leave_out: tuple[str, ...]) -> Obj:

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Obj = dict[str, Any]
-RUN = "run"
-"""The verb of a solution's line."""
 PRIVILEGED_PODS = "privileged-pods"
 EPHEMERAL_CONTAINERS = "ephemeral-containers"
 DIRECT_PLACEMENT = "direct-placement"
@@ -55,38 +53,18 @@ class Criterion:
 
 
 @dataclass(frozen=True, slots=True)
-class SolutionStep:
-    """One act of a reference solution: the command a person types, and what it does.
-
-    ``run``: the command is a line of a shell in the toolbox. Versions from before there were lines have API calls:
-    ``delete``: ``spec = {"target": {apiVersion, kind, namespace, name}}``, waits until it is gone;
-    ``create``, ``replace``: ``spec = {"file": path, "objects": [object, ...]}`` (replace = delete, then create, as
-    ``kubectl replace --force``); ``patch``: ``spec = {"target": ..., "patch": object}``, a JSON merge patch.
-    """
-
-    verb: str
-    spec: Obj
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
 class Solution:
-    """A route that repairs the fault; a pack has at least two. ``files`` are those that its lines name, by path."""
+    """A route that repairs the fault; a pack has at least two.
+
+    ``lines`` are what a person types in the toolbox, ``files`` those of the pack's files that they name, by path. The
+    lines of stored versions from before there was a toolbox can be read, and not ``run``.
+    """
 
     key: str
     title: str
-    steps: tuple[SolutionStep, ...]
+    lines: tuple[str, ...]
     files: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def lines(self) -> tuple[str, ...]:
-        """The commands that a person types."""
-        return tuple(step.command for step in self.steps)
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether its steps are API calls, from before there were lines."""
-        return any(step.verb != RUN for step in self.steps)
+    run: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,15 @@ def check(document: Obj) -> None:
                 raise PackError(DOCUMENT, f"{where}.lines", "is needed: what somebody types in the toolbox, in order")
 
 
+def check_new(document: Obj) -> None:
+    """Raise ``PackError`` for the form of stored versions in a pack that is taken in."""
+    for list_name in ("solutions", "wrong_turns"):
+        for number, route in enumerate(document.get(list_name, [])):
+            if "steps" in route:
+                where = f"{list_name}.{number}.steps"
+                raise PackError(DOCUMENT, where, "is a form that is only read; write lines, as one types them")
+
+
 def commands(route: Obj) -> list[str]:
     """Return what a person types for a solution or wrong turn, in either form."""
     return [*route.get("lines", []), *(step["command"] for step in route.get("steps", []))]

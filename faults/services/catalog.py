@@ -22,6 +22,7 @@ def seed_catalog(*, folder: Path = CATALOG) -> list[ScenarioVersion]:
 def _seed(folder: Path) -> ScenarioVersion:
     files = packs.load_folder(folder)
     pack = packs.parse(files)
+    packs.check_new(pack.template.document)
     scenario, _ = Scenario.objects.get_or_create(slug=pack.slug)
     newest = scenario.versions.aggregate(newest=Max("number"))["newest"] or 0
     version, _ = ScenarioVersion.objects.get_or_create(

@@ -57,7 +57,7 @@ def test_hints_come_in_both_tiers_and_never_hold_the_solution(pack):
     for bound in variants(pack):
         injected = json.dumps([step.spec for step in bound.inject if "objects" in step.spec])
         for hint, route in itertools.product(bound.hints, bound.solutions):
-            text = "\n".join([*route.lines, *route.files.values(), *(json.dumps(step.spec) for step in route.steps)])
+            text = "\n".join([*route.lines, *route.files.values()])
             for image in re.findall(r'"?image"?: "?([^"\s|]+)', text):
                 assert image not in hint.text
             assert not _shared(hint.text, text, 40)
@@ -69,7 +69,7 @@ def test_solutions_change_something_and_differ_from_each_other(pack):
     if pack.is_spoken:
         assert pack.solutions == ()
         return
-    routes = [repr((route.lines, [step.spec for step in route.steps])) for route in pack.solutions]
+    routes = [repr((route.lines, route.files)) for route in pack.solutions]
     assert len(set(routes)) == len(routes) >= 2
 
 

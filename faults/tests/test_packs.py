@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from faults import packs
+from faults import packs, services
+from faults.errors import FaultError
 from faults.injectors import KINDS
+from faults.models import FaultRun
 from faults.packs import PackError, safe_yaml
 
 CATALOG = Path(__file__).resolve().parents[1] / "catalog"
@@ -83,9 +85,14 @@ def test_a_stored_version_with_typed_steps_stays_readable(edit):
     delete = {"verb": "delete", "command": "kubectl delete job ${parameter.job}", "target": target}
     create = {"verb": "create", "command": "kubectl apply -f x", "file": "solutions/multi-platform-image.yaml"}
     old = {"key": "old", "title": "As it was written before", "steps": [delete, create]}
-    route = packs.parse(edit(lambda d: d["solutions"].__setitem__(0, old))).bind().solutions[0]
+    files = edit(lambda d: d["solutions"].__setitem__(0, old))
+    route = packs.parse(files).bind().solutions[0]
     assert route.lines == ("kubectl delete job nightly-train", "kubectl apply -f x")
-    assert route.is_typed
+    assert not route.run
+    with pytest.raises(FaultError, match="they can be read, and not be run"):
+        services.apply_solution(run=FaultRun(), solution=route, kubeconfig="")
+    with pytest.raises(PackError, match="solutions.0.steps: is a form that is only read; write lines"):
+        packs.check_new(packs.parse(files).template.document)
 
 
 def test_binding_twice_starts_from_the_placeholders(varied):
