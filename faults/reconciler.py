@@ -11,7 +11,7 @@ from itertools import groupby
 
 from django.db.models import F, Q, QuerySet
 
-from faults import services
+from faults import selectors, services
 from faults.errors import ClusterError, FaultError, NotYet
 from faults.jobs import holder_name
 from faults.models import Cluster, FaultRun
@@ -156,7 +156,8 @@ def _revert(run: FaultRun, now: datetime) -> None:
 def _resume(run: FaultRun, now: datetime) -> None:
     services.inject_run(run_id=run.pk, holder=holder_name(), now=now)
     if run.purpose == FaultRun.Purpose.FAULT:
-        services.confirm_symptom(run_id=run.pk, holder=holder_name(), timeout_s=SYMPTOM_SECONDS)
+        patience_s = selectors.symptom_patience_s(run, SYMPTOM_SECONDS)
+        services.confirm_symptom(run_id=run.pk, holder=holder_name(), timeout_s=patience_s)
 
 
 def _mirror_deadline(run: FaultRun, now: datetime) -> None:

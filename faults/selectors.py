@@ -47,6 +47,11 @@ def bound_pack(run: FaultRun) -> Pack:
     return _bound_packs(run.scenario_version_id, run.scenario_version.digest, names)
 
 
+def symptom_patience_s(run: FaultRun, least_s: float) -> float:
+    """Return for how many seconds a run's symptom is waited for: the pack may say that it takes longer."""
+    return max(least_s, bound_pack(run).symptom_seconds)
+
+
 def changes_of(run: FaultRun) -> list[Change]:
     """Return what a run changes in its cluster; the same list every time."""
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:

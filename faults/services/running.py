@@ -65,9 +65,8 @@ def confirm_symptom(
 ) -> FaultRun:
     """Look until every symptom of an injected fault shows, then the run is ACTIVE with ``symptom_at``.
 
-    After ``timeout_s`` seconds (or the pack's own, where these are more) in which the cluster could be looked at, and
-    no symptom, the run is FAILED with what was seen; calling again looks again. Raises NotYet after ``hold_s``
-    seconds: nobody's worker is held for longer.
+    After ``timeout_s`` seconds in which the cluster could be looked at, and no symptom, the run is FAILED with what
+    was seen; calling again looks again. Raises NotYet after ``hold_s`` seconds: nobody's worker is held for longer.
     """
     clock = clock or RealClock()
     with working(run_id, holder, clock.now(), report) as work:
@@ -120,8 +119,7 @@ def _note_failure(work: Work, exc: ClusterError) -> None:
 
 
 def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float, hold_s: float) -> None:
-    pack = selectors.bound_pack(run)
-    symptom, timeout_s = list(pack.symptom), max(timeout_s, pack.symptom_seconds)
+    symptom = list(selectors.bound_pack(run).symptom)
     reader = selectors.reader_for(run.cluster)
     began = clock.now()
     before = 0.0 if run.status == Status.FAILED else run.looked_seconds

@@ -224,7 +224,7 @@ def confirm_symptom(work: Work) -> None:
         run_id=run.pk,
         holder=work.holder,
         clock=RealClock(),
-        timeout_s=SYMPTOM_SECONDS,
+        timeout_s=fault_selectors.symptom_patience_s(run, SYMPTOM_SECONDS),
         hold_s=phases.HOLD_S,
         report=work.report,
     )
