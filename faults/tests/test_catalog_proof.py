@@ -161,6 +161,7 @@ def test_a_seed_decides_the_variant_and_every_variant_is_drawn(pack, cluster):
             namespaces=dict(pack.namespaces),
             parameters={},
             seed=seed,
+            values={},
             deadline=deadline(),
         ).parameters
 
