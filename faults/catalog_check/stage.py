@@ -54,6 +54,11 @@ class Stage:
         """The namespaces in which the pack reads or changes objects."""
         return [*self.namespaces, *self.pack.existing]
 
+    @property
+    def readable_namespaces(self) -> list[str]:
+        """The namespaces in which the candidate may read, that of the toolbox among them."""
+        return list(dict.fromkeys([*selectors.all_namespaces_of(self.environment), *self.pack.existing]))
+
     def plan(self) -> FaultRun:
         """Plan the fault once more."""
         return _plan(self.version, self.pack, self.parameters, self.cluster)

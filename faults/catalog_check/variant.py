@@ -147,7 +147,7 @@ class Prover:
         access = self.stage.access
         kube = Kube(parse(access.kubeconfig))
         try:
-            texts = [*readable.given(pack), *readable.reachable(kube, access, self.stage.seen_namespaces)]
+            texts = [*readable.given(pack), *readable.reachable(kube, access, self.stage.readable_namespaces)]
         finally:
             kube.close()
         if len(texts) < MIN_TEXTS:
