@@ -215,6 +215,7 @@ def test_a_whole_interview_in_a_temporary_installation(tmp_path):
     report = json.loads(done.stdout)
 
     assert (report["ok"], report["residue"], report["error"]) == (True, [], "")
+    assert "create, update, patch, delete jobs.batch in ml-training" in report["rights"]
     # On a machine however busy; `make bench NAME=rehearse` has the figures and their goals.
     assert report["symptom_s"] < 60
     assert report["reverted_s"] < 60
