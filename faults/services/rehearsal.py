@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from faults import selectors
 from faults.clock import Clock, RealClock
 from faults.errors import FaultError
 from faults.kube.client import Kube
@@ -27,9 +28,19 @@ def apply_solution(
     kube = Kube(parse(kubeconfig))
     try:
         shell = ToolboxShell.enter(kube=kube, run=run, clock=clock or RealClock())
+        if line := _select_namespace(run):
+            shell.run(line)
         shell.put(solution.files)
         for line in solution.lines:
             report(solution.title, line)
             shell.run(line)
     finally:
         kube.close()
+
+
+def _select_namespace(run: FaultRun) -> str:
+    """Return the line that selects the scenario's namespace, which its lines take for granted; empty where it is."""
+    environment, own = selectors.environment_beside(run), selectors.namespaces_of(run)
+    if environment is None or not own or selectors.namespaces_of(environment)[0] == own[0]:
+        return ""
+    return f"kubectl config set-context --current --namespace={own[0]}"

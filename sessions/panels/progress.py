@@ -121,10 +121,22 @@ def statement(subject: Subject) -> Context:
         return {"parts": []}
     given = released_hints(subject.session)
     parts = [
-        {"row": row, "title": row.scenario_version.title, "text": pack_for(row).statement, "hints": given[row.pk]}
+        {
+            "row": row,
+            "title": row.scenario_version.title,
+            "text": pack_for(row).statement,
+            "hints": given[row.pk],
+            "namespace": next(iter(row.run.namespaces.values()), "") if row.run else "",
+        }
         for row in open_scenarios_of(subject.session)
     ]
-    return {"parts": parts, "several": len(parts) > 1}
+    places = {part["namespace"] for part in parts if part["namespace"]} | _home(subject.session)
+    return {"parts": parts, "several": len(parts) > 1, "moves": len(places) > 1}
+
+
+def _home(session: InterviewSession) -> set[str]:
+    """Return the namespace that the candidate's access file selects."""
+    return set(list(session.environment.namespaces.values())[:1]) if session.environment else set()
 
 
 def phases(subject: Subject) -> Context:

@@ -89,6 +89,15 @@ class Report:
         }
 
 
+def rehearser() -> User:
+    """Return the account that owns rehearsals, with which nobody can sign in."""
+    owner, created = User.objects.get_or_create(username=REHEARSER, defaults={"is_active": False})
+    if created:
+        owner.set_unusable_password()
+        owner.save(update_fields=["password"])
+    return owner
+
+
 class Rehearsal:
     """Runs the steps in order, timing each."""
 
@@ -159,14 +168,10 @@ class Rehearsal:
             self.say(f"{title:<58} {seconds:8.2f} s")
 
     def _create(self) -> InterviewSession:
-        owner, created = User.objects.get_or_create(username=REHEARSER, defaults={"is_active": False})
-        if created:
-            owner.set_unusable_password()
-            owner.save(update_fields=["password"])
         name = f"lent-{uuid4().hex[:12]}"
         lent = fault_services.lend_cluster(name=name, kubeconfig=self.kubeconfig) if self.kubeconfig else None
         return services.create_session(
-            owner=owner,
+            owner=rehearser(),
             cluster=lent,
             candidate_name="Nobody (rehearsal)",
             title=f"Rehearsal: {self.version.title}"[:200],

@@ -19,7 +19,7 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import FaultRun
 from sessions import services
-from sessions.models import InterviewSession
+from sessions.models import InterviewSession, Plan
 from sessions.rehearsal import installation, interruption, run
 
 
@@ -64,6 +64,8 @@ def test_it_says_what_does_not_run(rehearse, settings, tmp_path):
         pytest.param(["--variant", "0"], "has the variants 1 to 5; there is no 0", id="no-variant"),
         pytest.param(["--variant", "99"], "has the variants 1 to 5; there is no 99", id="too-many-variants"),
         pytest.param(["--all", "--variant", "1"], "--all rehearses every variant; leave out --variant", id="all-one"),
+        pytest.param(["--plan", "nonsense"], "There is no plan 'nonsense'. There are: none", id="plan"),
+        pytest.param(["--plan", "x", "--variant", "1"], "--plan plays what the plan says; leave out --v", id="both"),
         pytest.param(["--all", "--scenario", "nonsense"], "no scenario 'nonsense'", id="all-of-none"),
     ],
 )
@@ -223,3 +225,24 @@ def test_a_whole_interview_in_a_temporary_installation(tmp_path):
     assert 0 < report["fixed_s"] <= report["held_s"]
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".pdf"]
     assert sorted(map(str, tmp_path.iterdir())) == sorted(report["scorecard"].values())
+
+
+@pytest.mark.torture
+def test_a_whole_plan_is_played_part_by_part(tmp_path):
+    command = [sys.executable, "-W", "ignore", str(site.BASE_DIR / "manage.py"), "rehearse", "--json"]
+    args = ["--plan", "gpu-cluster-in-parts-90", "--output", str(tmp_path)]
+    done = subprocess.run([*command, *args], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    *parts, whole = map(json.loads, done.stdout.splitlines())
+    assert (whole["ok"], whole["residue"]) == (True, [])
+    assert [part["ok"] for part in parts] == [True] * 5
+    assert ["started_s" in part for part in parts] == [False, True, True, True, False]
+    played = [scenario["exercise"] for part in parts for scenario in part["scenarios"]]
+    assert played == ["task", "fault", "fault", "spoken"]
+
+
+def test_a_plan_without_a_scenario_is_refused_with_one_line(rehearse, running, question_version):
+    part = {"title": "Talk", "minutes": 10, "scenarios": [], "questions": [str(question_version.question.uuid)]}
+    Plan.objects.create(slug="talk").versions.create(number=1, title="Talk", parts=[part])
+    with pytest.raises(CommandError, match="has no scenario, so that there is nothing to play"):
+        rehearse("--plan", "talk", "--json")

@@ -14,6 +14,7 @@ from sessions.importers.questions import parse
 from sessions.importers.versions import Wording
 from sessions.models import PlanVersion, Question, QuestionVersion
 
+DEMO = "gpu-cluster-troubleshooting-60"
 OWN = (settings.BASE_DIR / "sessions/content/question-bank.md").read_text(encoding="utf-8")
 
 pytestmark = pytest.mark.django_db
@@ -35,7 +36,7 @@ def test_it_fills_an_empty_installation():
     assert admin.check_password(passwords["admin"])
     assert not interviewer.is_staff
     assert interviewer.check_password(passwords["interviewer"])
-    plan = PlanVersion.objects.get()
+    plan = PlanVersion.objects.get(plan__slug=DEMO)
     assert [version.scenario.slug for version in plan.scenarios.all()] == ["architecture-mismatch"]
     assert sum(part["minutes"] for part in plan.parts) == 60
 
@@ -54,7 +55,7 @@ def test_it_leaves_edits_alone():
     seed()
     question = Question.objects.filter(kind="full").first()
     versions.add_version(question, Wording(title="Mine"))
-    plan = PlanVersion.objects.get().plan
+    plan = PlanVersion.objects.get(plan__slug=DEMO).plan
     plan.versions.create(number=2, title="Mine", parts=[])
 
     seed()
@@ -85,7 +86,7 @@ def test_an_archived_scenario_does_not_stop_it():
     Scenario.objects.update(archived=True)
     out, err = StringIO(), StringIO()
     call_command("seed", stdout=out, stderr=err)
-    assert "The demo plan was left as it is" in err.getvalue()
+    assert err.getvalue().count("was left as it is") == 2
 
 
 def test_our_bank_is_complete():

@@ -98,6 +98,15 @@ def test_the_candidate_sees_nothing_of_it_before_it_is_proven(staged, start, tim
     assert (stage_of(staged).began_ms, stage_of(staged).skipped_at) == (65_000, None)
 
 
+def test_the_candidate_is_told_how_to_get_into_the_namespace_of_each_part(staged, start):
+    words = "set-context --current --namespace=ml-training"
+    start(staged)
+    prove(staged)
+    assert words not in drawn(staged, "statement", panels.CANDIDATE)
+    FaultRun.objects.filter(purpose=FaultRun.Purpose.ENVIRONMENT).update(namespaces={"workloads": "elsewhere"})
+    assert words in drawn(staged, "statement", panels.CANDIDATE)
+
+
 def test_time_line_and_run_of_show_tell_when_it_began(staged, start, time, kinds):
     assert "starts by button" in drawn(staged, "run")
     start(staged)

@@ -21,7 +21,9 @@ from faults.kube.config import MAX_BYTES, parse
 from faults.models import ScenarioVersion
 from faults.packs import Solution
 from sessions import selectors
+from sessions.models import PlanVersion
 from sessions.rehearsal import installation, interruption
+from sessions.rehearsal.plan import PlanRehearsal
 from sessions.rehearsal.run import LINE_DURATIONS, Print, Rehearsal, Report
 
 START_SECONDS = 60
@@ -41,6 +43,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options."""
         parser.add_argument("--scenario", metavar="SLUG", help="which scenario (default: the first)")
+        parser.add_argument("--plan", metavar="SLUG", help="a whole plan, part by part, in place of one scenario")
         parser.add_argument("--solution", metavar="N", type=int, default=1, help="which reference solution, from 1")
         parser.add_argument("--variant", metavar="N", type=int, help="which variant, from 1 (default: drawn)")
         parser.add_argument(
@@ -83,7 +86,9 @@ class Command(BaseCommand):
             elif missing := installation.missing():
                 self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
                 self._rehearse_elsewhere(options, output, interrupted)
-            if options["all"]:
+            if options["plan"]:
+                self._rehearse_plan(options, output, interrupted)
+            elif options["all"]:
                 self._rehearse_all(options, output, interrupted, kubeconfig)
             else:
                 self._rehearse(options, output, interrupted, kubeconfig)
@@ -122,6 +127,29 @@ class Command(BaseCommand):
         if failed := [report for report in results if not report.ok]:
             raise CommandError(f"{len(failed)} of {len(results)} rehearsals failed.")
 
+    def _rehearse_plan(self, options: dict[str, Any], output: Path, interrupted: Asked) -> None:
+        """Play a plan, and tell of each part as soon as it is done, and of the whole at the end."""
+        if others := [name for name in ("scenario", "variant", "all", "kubeconfig") if options[name]]:
+            raise CommandError(f"--plan plays what the plan says; leave out --{others[0]}.")
+
+        def tell(part: dict[str, Any]) -> None:
+            if options["json"]:
+                self.stdout.write(json.dumps(part))
+            else:
+                self.stdout.write(f"Part {part['part']}, {part['title']}: {'done' if part['ok'] else 'not done'}")
+            self.stdout.flush()
+
+        said: Print = lambda line: self._say(options, line)  # noqa: E731
+        rehearsal = PlanRehearsal(_plan(options["plan"]), output, said, tell, interrupted)
+        report = rehearsal.run()
+        self.reported = True
+        if options["json"]:
+            self.stdout.write(json.dumps(rehearsal.as_dict()))
+        else:
+            self._summarise(report)
+        if not report.ok:
+            raise CommandError(report.error or f"{len(report.residue or [])} difference(s) were left behind.")
+
     def _tell(self, options: dict[str, Any], report: Report) -> None:
         """Print one line about one of many."""
         told = report.as_line()
@@ -139,6 +167,7 @@ class Command(BaseCommand):
         args += ["--scenario", options["scenario"]] if options["scenario"] else []
         args += ["--variant", str(options["variant"])] if options["variant"] is not None else []
         args += ["--all"] if options["all"] else []
+        args += ["--plan", options["plan"]] if options["plan"] else []
         args += ["--kubeconfig", str(options["kubeconfig"].resolve())] if options["kubeconfig"] else []
         args += ["--json"] if options["json"] else []
         with installation.temporary() as site:
@@ -181,6 +210,13 @@ def _kubeconfig(path: Path | None) -> str:
     except KubeconfigRefused as exc:
         raise CommandError(f"{path}: {exc} (kubectl config view --flatten --minify writes one that fits.)") from exc
     return text
+
+
+def _plan(slug: str) -> PlanVersion:
+    versions = {version.plan.slug: version for version in selectors.plans()}
+    if slug not in versions:
+        raise CommandError(f"There is no plan {slug!r}. There are: {', '.join(sorted(versions)) or 'none'}.")
+    return versions[slug]
 
 
 def _scenario(slug: str | None) -> ScenarioVersion:

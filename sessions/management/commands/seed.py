@@ -1,4 +1,4 @@
-"""manage.py seed: the catalogue, our own question bank, a demo plan, and accounts to begin with."""
+"""manage.py seed: the catalogue, our own question bank, two plans, and accounts to begin with."""
 
 from __future__ import annotations
 
@@ -22,28 +22,32 @@ RENAMED = {
     "Own hall and somebody else's": "Design: on-premises and cloud together",
     "Ten times more in three years": "Design: ten times the capacity in three years",
 }
+PLANS = ("demo-plan.yaml", "plan-in-parts.yaml")
 CONTENT = settings.BASE_DIR / "sessions" / "content"
 
 
 class Command(BaseCommand):
     """Makes a fresh installation usable. A second run changes nothing and undoes no edit."""
 
-    help = "Load the scenario catalogue, the question bank, a demo plan and, once, two accounts."
+    help = "Load the scenario catalogue, the question bank, two plans and, once, two accounts."
 
     def handle(self, *args: Any, **options: Any) -> None:
         scenarios = faults.seed_catalog()
         banks.rename_questions("gpu-platform-engineering", RENAMED)
         bank = banks.import_bank(banks.read_file(CONTENT / "question-bank.md"), keep_edits=True)
-        try:
-            plan = plans.seed_plan(plans.read_plan(CONTENT / "demo-plan.yaml"))
-        except plans.PlanProblem as exc:
-            # Archiving what the demo plan uses is an admin's good right and no reason to fail at every start.
-            plan = None
-            self.stderr.write(f"The demo plan was left as it is: {exc}")
+        written = [self._seed_plan(name) for name in PLANS]
         self.stdout.write(f"Scenarios in the catalogue: {len(scenarios)}. Questions in our bank: {bank.total}.")
-        self.stdout.write("Demo plan: written." if plan else "Demo plan: already there.")
+        self.stdout.write(f"Plans of ours: {sum(written)} written, {len(PLANS) - sum(written)} already there.")
         for username, password in create_accounts().items():
             self.stdout.write(f"Account {username}, password {password} (shown only this once)")
+
+    def _seed_plan(self, name: str) -> bool:
+        """Write a plan, or follow newer scenarios; an admin may archive what it uses, so that is no failure."""
+        try:
+            return plans.seed_plan(plans.read_plan(CONTENT / name)) is not None
+        except plans.PlanProblem as exc:
+            self.stderr.write(f"The plan of {name} was left as it is: {exc}")
+            return False
 
 
 @transaction.atomic
