@@ -11,7 +11,15 @@ from django.urls import reverse
 from faults.packs import Criterion
 from sessions import scores, selectors, subjects
 from sessions.models import Assessment, InterviewSession, QuestionRecord, Rating
-from sessions.panels.subject import Context, Subject, own_assessment, own_records_of, questions_of, scenarios_of
+from sessions.panels.subject import (
+    Context,
+    Subject,
+    open_scenarios_of,
+    own_assessment,
+    own_records_of,
+    questions_of,
+    scenarios_of,
+)
 from sessions.services.notes import LONGEST_NOTE
 from sessions.services.scoring import LONGEST_TEXT
 from sessions.subjects import RatedSubject, subject_key
@@ -41,7 +49,7 @@ def rubric(subject: Subject) -> Context:
     All with this interviewer's levels. Criteria of questions stand with the questions' records.
     """
     session = subject.session
-    scenarios = [subjects.of_scenario(row) for row in scenarios_of(session)]
+    scenarios = [subjects.of_scenario(row) for row in scenarios_of(session) if not row.is_skipped]
     progress = progress_of(session, subject.user) if subject.user else {}
     return {**common_rubric(subject), "groups": _groups(session, subject.user, scenarios), **progress}
 
@@ -61,7 +69,7 @@ def progress_of(session: InterviewSession, user: User) -> dict[str, int]:
     own = own_assessment(session, user)
     ratings = [row for row in own.ratings.all() if row.question_id is None] if own else []
     rated = [evidence for row in ratings if (evidence := evidence_of(row, {})) is not None]
-    found = subjects.of_session(session, scenarios_of(session), ())
+    found = subjects.of_session(session, [row for row in scenarios_of(session) if not row.is_skipped], ())
     return {
         "rated": len(rated),
         "bare": rated.count("missing"),
@@ -74,7 +82,7 @@ def review(session: InterviewSession, user: User) -> Context:
     own = own_assessment(session, user)
     ratings, records, discussed = ratings_by_key(own), own_records_of(session, own), discussed_questions(session, own)
     questions = [row for row in questions_of(session) if row.pk in discussed]
-    found = subjects.of_session(session, scenarios_of(session), questions)
+    found = subjects.of_session(session, open_scenarios_of(session), questions)
     groups = [
         (one, records.get(one.question.pk) if one.question else None, list(_review_rows(one, ratings, records)))
         for one in found

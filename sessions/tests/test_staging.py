@@ -9,6 +9,8 @@ from sessions import clock, panels, services
 from sessions.errors import SessionError
 from sessions.live import LiveState
 from sessions.models import InterviewSession
+from sessions.panels import scoring
+from sessions.scorecards import build_scorecard
 from sessions.services import phases as phase_services
 from sessions.services import preparation, staging
 from sessions.tests.conftest import SLUG
@@ -205,6 +207,15 @@ def test_a_skipped_part_takes_back_what_was_planned_and_never_begins(staged, sta
     assert "Skipped" in drawn(staged, "run")
     with pytest.raises(SessionError, match="was skipped"):
         start(staged)
+
+
+def test_a_part_that_never_began_is_no_gap_in_the_assessment(staged, ada, first_pack):
+    services.skip_part(session=staged, number=1, actor=ada)
+    services.end(session=staged, actor=ada)
+    session = InterviewSession.objects.get(pk=staged.pk)
+    assert first_pack.rubric[0].title not in {row.title for row in scoring.review(session, ada)["unrated"]}
+    scenario = build_scorecard(session=session, viewer=ada)["scenarios"][0]
+    assert (scenario["timings"]["began"], scenario["timings"]["skipped"]["session_ms"]) == (None, 0)
 
 
 def test_a_session_with_a_skipped_part_can_be_reopened(staged, start, ada):
