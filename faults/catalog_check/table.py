@@ -52,7 +52,7 @@ def measure(packs: Sequence[Pack], proofs: Iterable[VariantProof]) -> dict[tuple
     by_slug = {pack.slug: pack for pack in packs}
     return {
         (proof.slug, _row(by_slug[proof.slug], proof.number)): (
-            f"{proof.symptom_s:.1f} s",
+            f"{proof.symptom_s:.1f} s" if by_slug[proof.slug].symptom else "none",
             f"{max(proof.fixed_s.values(), default=0):.1f} s",
         )
         for proof in proofs
