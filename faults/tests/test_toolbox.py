@@ -56,7 +56,12 @@ def test_the_candidate_sees_and_enters_the_toolbox_and_makes_nothing_beside_it(s
     ):
         with pytest.raises(Forbidden):
             forbidden()
+    services.revoke_access(run=session)
+    with pytest.raises(Forbidden):
+        candidate.run_command(NAMESPACE, NAME, NAME, ["true"])
     candidate.close()
+    code, output = kube.run_command(NAMESPACE, NAME, NAME, ["kubectl", "get", "pods"])  # in a shell that is open
+    assert (code, "Error from server (Forbidden): pods is forbidden" in output) == (1, True)
 
     before = session.fingerprint_before
     run = services.revert_run(run_id=session.pk, holder="test")
