@@ -26,7 +26,8 @@ from faults.tests.variants import CHECKED, FOLDERS
 
 REVIEWS = "authorization.k8s.io/v1"
 OTHERS = ("kube-system", "default")
-SAMPLES = 12
+SAMPLES = 4
+RESOURCES = []  # of the one cluster, once it was asked
 
 
 @pytest.fixture
@@ -111,14 +112,16 @@ def may(client, namespace, group, resource, verb):
 def test_a_candidate_may_do_what_the_pack_lists_and_nothing_else(pack, candidate, cluster):
     pack = pack.bind({name: f"{real}-{pack.slug}"[:63] for name, real in pack.namespaces.items()})
     client, chance = candidate(pack), random.Random(pack.slug)
-    pairs = [(*resource, verb) for resource in served(cluster) for verb in VERBS]
+    if not RESOURCES:
+        RESOURCES.extend(served(cluster))
+    pairs = [(*resource, verb) for resource in RESOURCES for verb in VERBS]
     for namespace in {*pack.namespaces.values(), *pack.existing, *OTHERS, ""}:
         rights = expected(pack, namespace)
         if namespace:
             assert told(client, namespace) == rights
         allowed = [pair for pair in pairs if pair[2] in rights.get((*pair[:2], ""), ())]
         assert len(allowed) >= len(EVERYWHERE)
-        for pair in [*chance.sample(allowed, 3), *chance.sample(pairs, SAMPLES)]:
+        for pair in [chance.choice(allowed), *chance.sample(pairs, SAMPLES)]:
             assert may(client, namespace, *pair) is (pair in allowed), (namespace, pair)
 
 
