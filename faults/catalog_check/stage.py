@@ -11,6 +11,7 @@ from faults import clock, selectors, services
 from faults.catalog_check.cleaning import clean
 from faults.catalog_check.cluster_clock import ClusterClock
 from faults.catalog_check.errors import ProofFailed
+from faults.catalog_check.existing import ExistingObjects
 from faults.engine import Fingerprint, compare, fingerprint
 from faults.errors import Unreachable
 from faults.kube.client import Kube
@@ -38,6 +39,7 @@ class Stage:
     environment: FaultRun
     access: CandidateAccess
     before: Fingerprint
+    existing: ExistingObjects
 
     @property
     def kube(self) -> Kube:
@@ -73,6 +75,7 @@ class Stage:
 
     def tidy(self) -> bool:
         """Delete what the candidate made; False where they have changed what the end of a session leaves alone."""
+        self.existing.put_back()
         return clean(self.kube, self.differences(), self.namespaces, self.clock)
 
     def wait(self, seconds: float) -> None:
@@ -91,7 +94,9 @@ def open_stage(version: ScenarioVersion, pack: Pack, parameters: Mapping[str, st
         environment = services.inject_run(run_id=planned.pk, holder=HOLDER)
         services.grant_rights(run=_plan(version, pack, parameters, cluster))
         access = services.candidate_access(run=environment, seconds=TOKEN_S)
-        stage = Stage(version, pack, parameters, cluster, ClusterClock(cluster.name), environment, access, {})
+        existing = ExistingObjects(selectors.kube_for(cluster), pack)
+        clock_of = ClusterClock(cluster.name)
+        stage = Stage(version, pack, parameters, cluster, clock_of, environment, access, {}, existing)
         stage.before = fingerprint(stage.kube, stage.seen_namespaces)
         yield stage
         ended = services.revert_run(run_id=environment.pk, holder=HOLDER, wait=stage.wait)

@@ -67,7 +67,7 @@ def check_namespaces(source: Source) -> None:
     if schema_of(document) < NAMESPACES_SINCE:
         return
     own = [f"${{namespace.{name}}}" for name in document["namespaces"]]
-    known = [*own, *document.get("existing", [])]
+    known = [*own, *document.get("existing", []), *_parameters_for_existing(document)]
     for where, target in _targets(source):
         if target.kind == "Namespace" and target.name not in own:
             raise PackError(DOCUMENT, where, f"changes the namespace {target.name} itself; it is not the session's")
@@ -76,6 +76,13 @@ def check_namespaces(source: Source) -> None:
         check_namespace(where, target.namespace, known)
     for where, namespace in _read_namespaces(document):
         check_namespace(where, namespace, known)
+
+
+def _parameters_for_existing(document: Obj) -> list[str]:
+    """Return the parameters that stand for one of the existing namespaces, whatever the variant."""
+    existing = document.get("existing", [])
+    rows = building.variants(document) if existing else [{}]
+    return [f"${{parameter.{name}}}" for name in rows[0] if all(row[name] in existing for row in rows)]
 
 
 def _unknown_kind(name: str, known: Sequence[str]) -> str:
