@@ -45,7 +45,7 @@ _VOLATILE_META = {
     "selfLink",
     "uid",
 }
-_VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision"}
+_VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"}
 _EMPTY = (dict, list, str, type(None))
 """Types of which a false value counts as none; 0 and false are values."""
 _LEAVING = "leaving "
