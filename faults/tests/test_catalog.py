@@ -160,3 +160,12 @@ def test_the_fault_outlasts_a_long_interview(mismatch):
 
 def test_every_pack_of_the_catalogue_is_written_in_the_newest_form(pack):
     assert pack.schema == SCHEMAS[-1]
+
+
+@pytest.mark.parametrize("pack", [pack for pack in PACKS if any(row.key == "nodes-untouched" for row in pack.guards)])
+def test_a_node_that_another_scenario_has_closed_breaks_no_guard(pack):
+    guard = next(row for row in pack.bind().guards if row.key == "nodes-untouched")
+    node = make_node(unschedulable=True)
+    assert checks.evaluate(guard.condition, ObjectReader(node)).verdict == "fail"
+    node["metadata"]["labels"]["node.example.com/team"] = "speech"
+    assert checks.evaluate(guard.condition, ObjectReader(node)).verdict == "pass"
