@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from faults.errors import Conflict
 from faults.kube.client import Kube
 from faults.packs import Pack
 from faults.packs.rights import WRITE, split_resource
 
 Obj = dict[str, Any]
 Key = tuple[str, str, str, str]
+MAX_TRIES = 5
 _OWN = ("apiVersion", "kind", "metadata", "status")
 """The fields of an object that hold its name and what the cluster writes; all others are what somebody asked for."""
 _ASKED_META = ("labels", "annotations")
@@ -34,8 +36,18 @@ class ExistingObjects:
             if key not in now:
                 self._kube.create({**obj, "metadata": meta})
             elif _asked(now[key]) != _asked(obj):
-                version = now[key]["metadata"]["resourceVersion"]
-                self._kube.replace({**obj, "metadata": {**meta, "resourceVersion": version}})
+                self._replace(key, {**obj, "metadata": meta})
+
+    def _replace(self, key: Key, obj: Obj) -> None:
+        """Replace an object, again where its controller has written its status in between."""
+        for tries_left in reversed(range(MAX_TRIES)):
+            version = self._kube.get(*key)["metadata"]["resourceVersion"]
+            try:
+                self._kube.replace({**obj, "metadata": {**obj["metadata"], "resourceVersion": version}})
+                return
+            except Conflict:
+                if not tries_left:
+                    raise
 
     def _objects(self) -> dict[Key, Obj]:
         found = [obj for place in self._places for obj in self._kube.list(*place)]
