@@ -5,7 +5,7 @@ from __future__ import annotations
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene
 from faults.checks import Outcome
-from faults.errors import ClusterError
+from faults.errors import ClusterError, Unreachable
 from faults.packs import WrongTurn
 
 LOOK_S = 0.5
@@ -38,6 +38,8 @@ def missing(turn: WrongTurn, seen: dict[str, Outcome]) -> str:
 def _refusal(scene: Scene, turn: WrongTurn) -> str:
     try:
         scene.act(turn.route)
+    except Unreachable:
+        raise  # nobody refused anything: the machine was too busy to answer
     except ClusterError as exc:
         return exc.message
     return ""
