@@ -39,7 +39,7 @@ class Looking:
             and wanted.items() <= obj["metadata"].get("labels", {}).items()
         ]
 
-    def logs(self, namespace, pod, container="", previous=False):
+    def logs(self, namespace, pod, container="", previous=False, *, tail_lines=None):
         try:
             return self.world.kubelets.logs(namespace, pod, container, previous=previous).decode()
         except ApiError as exc:

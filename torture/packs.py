@@ -16,12 +16,16 @@ SKELETON = ROOT / "faults" / "catalog" / "architecture-mismatch"
 Obj = dict[str, Any]
 
 
-def write(folder: Path, node: str) -> None:
-    """Write the packs for a cluster with this node into a folder."""
+def write(folder: Path, node: str, *, clash: bool = True) -> None:
+    """Write the packs for a cluster with this node into a folder.
+
+    Unless they ``clash`` they can be in one interview: the second patches another field of the node.
+    """
     of_node = {"apiVersion": "v1", "kind": "Node", "name": node}
     pool = "node.example.com/pool"
     spare = {"metadata": {"labels": {pool: "spare"}}, "spec": {"unschedulable": True}}
-    burst = {"metadata": {"labels": {"node.example.com/wave": "2", pool: "burst"}}}  # the last one wins the pool
+    wave = {"node.example.com/wave": "2"}
+    burst = {"metadata": {"labels": wave | {pool: "burst"} if clash else wave}}  # the last one wins the pool
     roles = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "system:basic-user"}
     spaces = {"apiVersion": "v1", "kind": "Namespace", "name": "${namespace.workloads}"}
     labelled = {"metadata": {"labels": {"team.example.com/owner": "nobody"}}}

@@ -459,7 +459,7 @@ def _set_up(installation: Installation) -> tuple[Versions, Any]:
 
     def versions(place: Place, uuid: UUID) -> list[Any]:
         with tempfile.TemporaryDirectory() as folder:
-            packs.write(Path(folder), _node(place, uuid))
+            packs.write(Path(folder), _node(place, uuid), clash=False)
             own = seed_catalog(folder=Path(folder))
         return [ScenarioVersion.objects.get(scenario__slug="architecture-mismatch"), *own]
 

@@ -34,7 +34,9 @@ def catalogue(scenario_version, question_version):
             number=1,
             digest=f"twin-{number}",
             files={
-                name: text.replace("slug: architecture-mismatch", f"slug: twin-{number}")
+                name: text.replace("slug: architecture-mismatch", f"slug: twin-{number}").replace(
+                    "ml-training", f"ml-twin-{number}"
+                )
                 for name, text in scenario_version.files.items()
             },
             title=f"Twin {number}",
