@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -27,8 +28,10 @@ TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 """Since when the server has noted the use of tokens that are kept in secrets."""
 AUTHORITIES = "extension-apiserver-authentication"
 """Where kubelets and other servers learn whose client certificates the API server takes."""
-_planted: list[tuple[Kind, bytes, bytes, bytes]] = []
-"""Objects of the first cluster that are alike in all: their JSON, and their identifiers and times in it."""
+_planted: list[tuple[Kind, bytes, bytes]] = []
+"""Objects of the first cluster that are alike in all: their JSON, and their identifiers in it."""
+_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+"""Any of its times: more than one second may pass while a cluster is planted."""
 
 
 class Seeder:
@@ -48,16 +51,15 @@ class Seeder:
         for name, kept in ((AUTHORITIES, self._authorities()), (TRACKING, {"since": at.partition("T")[0]})):
             head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
             self._create("configmaps", "kube-system", {**head, "data": kept})
-        for kind, raw, uid, then in _planted:
-            store.create(kind, orjson.loads(raw.replace(uid, str(uuid4()).encode()).replace(then, at.encode())))
+        for kind, raw, uid in _planted:
+            store.create(kind, orjson.loads(_TIME.sub(at.encode(), raw.replace(uid, str(uuid4()).encode()))))
         if not _planted:
             made: dict[bytes, Event] = {}
             stop = store.subscribe(None, lambda event: made.update({key_of_object(event): event}))
             self._plant_alike()
             stop()
             for event in made.values():
-                uid = event.object["metadata"]["uid"].encode()
-                _planted.append((event.kind, event.object.raw, uid, at.encode()))
+                _planted.append((event.kind, event.object.raw, event.object["metadata"]["uid"].encode()))
 
     def _plant_alike(self) -> None:
         """Create what is alike in all clusters, but for times and identifiers."""

@@ -8,20 +8,31 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from kubesim import seed
 from kubesim.api.options import Options
 from kubesim.clock import ManualClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.pki import CertificateAuthority
+from kubesim.times import stamp
 
 PODS, MOST_CALLS_OF_A_POD, MOST_CALLS_OF_A_CLUSTER = 30, 11_600, 80_000
 POD = {"metadata": {"generateName": "one-"}, "spec": {"containers": [{"name": "main", "image": "nginx:1.27"}]}}
 OWN = re.compile(rb'"(?:uid|resourceVersion|creationTimestamp|time|lastTransitionTime|since|generation)":"?[^",}]*')
+TIME = re.compile(rb"20[0-9-]+T[0-9:]+Z")
 START = datetime(2026, 1, 31, 23, 59, 58, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
     return CertificateAuthority.at(tmp_path_factory.mktemp("ca"), START)
+
+
+class TickingClock(ManualClock):
+    """Time that moves on by 50 ms whenever somebody asks for it."""
+
+    def now(self) -> datetime:
+        self._now += timedelta(milliseconds=50)
+        return self._now
 
 
 async def made(authority: CertificateAuthority, clock: ManualClock) -> Cluster:
@@ -77,5 +88,17 @@ async def test_a_later_cluster_has_what_the_first_has_with_times_and_identifiers
         assert set(one).isdisjoint(other)
         today, yesterday = ((START + timedelta(days=days)).date().isoformat().encode() for days in (1, 0))
         assert not [raw for raw in other if yesterday in raw or today not in raw]
+    for cluster in (first, second):
+        await cluster.stop()
+
+
+async def test_a_later_cluster_has_times_of_its_own_even_if_seconds_passed_while_the_first_was_planted(
+    authority, monkeypatch
+):
+    monkeypatch.setattr(seed, "_planted", [])
+    first, second = await made(authority, TickingClock(START)), await made(authority, ManualClock(START))
+    kind = second.operations.registry.by_resource("apiservices.apiregistration.k8s.io")
+    assert {time for obj in first.store.list(kind) for time in TIME.findall(obj.raw)} != {stamp(START).encode()}
+    assert {time for obj in second.store.list(kind) for time in TIME.findall(obj.raw)} == {stamp(START).encode()}
     for cluster in (first, second):
         await cluster.stop()
