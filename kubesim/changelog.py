@@ -45,16 +45,11 @@ class _DamageError(ChangeLogError):
 
 
 class ChangeLog:
-    """``changes.log`` in a folder, and ``changes.previous.log``: the one that it was written anew from.
-
-    With a folder ``history`` beside it nothing is forgotten: each file that is written anew stays there
-    (see ``kubesim/recordings.py``).
-    """
+    """``changes.log`` in a folder, and ``changes.previous.log``: the one that it was written anew from."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "changes.log"
         self.previous = folder / "changes.previous.log"
-        self.history = folder / "history"
         self._size = 0
         self._needed = 0
 
@@ -117,8 +112,6 @@ class ChangeLog:
             spare.unlink(missing_ok=True)
             os.link(self.path, spare)
             spare.replace(self.previous)
-            if self.history.is_dir():
-                os.link(self.path, self.history / f"{len([*self.history.iterdir()]):06d}.log")
         write_private(self.path, batch)
         _sync_folder(self.path.parent)
         self._size = self._needed = len(batch)

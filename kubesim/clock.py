@@ -57,26 +57,6 @@ class RealClock:
         await asyncio.sleep(max(seconds, 0) / self.factor)
 
 
-class StoppedClock:
-    """One moment for ever: nothing that is put off ever happens."""
-
-    def __init__(self, moment: datetime) -> None:
-        self._moment = moment
-
-    def now(self) -> datetime:
-        """Return the moment."""
-        return self._moment
-
-    def call_later(self, seconds: float, call: Callable[[], object]) -> Timer:
-        """Forget the call."""
-        return _ManualTimer(call)
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait until the waiting is given up; no time at all passes at once."""
-        if seconds > 0:
-            await asyncio.get_running_loop().create_future()
-
-
 class _ManualTimer:
     """An entry of the manual clock's heap."""
 

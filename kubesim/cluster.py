@@ -51,7 +51,7 @@ from kubesim.schema.registry import Kind, Registry
 from kubesim.seed import Seeder
 from kubesim.standing import Standing
 from kubesim.store import Event, Store
-from kubesim.times import micro, parse, stamp
+from kubesim.times import micro, parse
 
 PARTS = ("scheduler", "controllers", "kubelets")
 ADMIN_USER = "kubernetes-admin"
@@ -168,8 +168,6 @@ class Cluster:
         clock: Clock,
         server: str,
         ca: CertificateAuthority,
-        *,
-        recording: bool = False,
     ) -> None:
         self.spec = spec
         self.server = server
@@ -212,7 +210,6 @@ class Cluster:
                 nodes=self.nodes,
                 address=server.removeprefix("https://").partition("/")[0],
                 fairness=Fairness(clock),
-                recorded=stamp(clock.now()) if recording else "",
             )
         )
 
@@ -271,44 +268,27 @@ class Cluster:
         server: str,
         ca: CertificateAuthority,
         *,
-        recording: bool = False,
         settled: bool = False,
         path: str = "",
     ) -> Cluster:
         """Start a cluster from all that its ``changes`` ever were; raises ChangeLogError if they are no cluster.
 
-        A ``recording`` is for reading only, and of its parts only the nodes are there: give it a stopped clock.
         ``settled``: nothing was left to be done in it. ``path``: where it is found below ``server`` if its tokens do
         not tell it from others.
         """
         with _readable():
             saved = Saved.read(state)
             spec = ClusterSpec.load(saved.cluster["spec"])
-            if recording:
-                spec.without = frozenset(PARTS) - {"kubelets"}
             keys = Secrets.load(saved.cluster["secrets"])
             place = server + path if keys.signer.issuer == ISSUER else server
-            cluster = cls(spec, keys, clock, place, ca, recording=recording)
+            cluster = cls(spec, keys, clock, place, ca)
             cluster.store.load((saved.version, saved.objects), cluster._kinds)
         cluster._note_changes()
         cluster._seeder.follow_namespaces()
-        if not recording:
-            cluster._standing.follow()
-            cluster._standing.plant()
+        cluster._standing.follow()
+        cluster._standing.plant()
         await cluster._start(saved.kubelets, settled=settled)
         return cluster
-
-    @staticmethod
-    def forked(state: State) -> State:
-        """Return a state as that of another cluster, with secrets of its own: nobody's tokens come along.
-
-        Raises ChangeLogError for what is no cluster's.
-        """
-        with _readable():
-            spec = ClusterSpec.load(Saved.read(state).cluster["spec"])
-        spec.deadline = None
-        changed = {"spec": spec.dump(), "secrets": Secrets.create().dump()}
-        return state | {key("cluster"): orjson.dumps(changed)}
 
     def _note_changes(self) -> None:
         """Note from now on what changes."""

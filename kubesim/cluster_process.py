@@ -134,8 +134,6 @@ class ClusterProcess:
 
     async def _created(self) -> Cluster:
         asked = self._job["create"]
-        if self._job["history"]:
-            (self._folder / "history").mkdir(parents=True, exist_ok=True)
         spec = ClusterSpec(self._name, self._clock.now(), asked["nodes"], asked["gpus"])
         spec.deadline, spec.images = parse_time(self._job["deadline"]), asked.get("images", [])
         plain = {name: asked[name] for name in ("nodes", "gpus", "addons", "file") if name in asked}

@@ -6,12 +6,10 @@ import argparse
 import asyncio
 import logging
 import re
-import signal
 import sys
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
 from ipaddress import ip_address, ip_network
@@ -86,15 +84,6 @@ def _add(group: argparse._ActionsContainer, options: dict[str, Obj]) -> None:
         group.add_argument(option, **{**given, **more})
 
 
-def _moment(text: str) -> datetime:
-    """Return a moment; without a zone it is UTC."""
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"give a time such as 2026-01-31T12:00:00Z, not {text!r}") from error
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
-
-
 def _networks(text: str) -> tuple[Network, ...]:
     """Return the networks of a list, such as 10.0.0.0/8,fd00::/8; none for the word."""
     try:
@@ -164,7 +153,6 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "gpus": _count(MAX_GPUS),
     "port": _count(65535),
     "host": _host,
-    "moment": _moment,
     "networks": _networks,
     "parts": _parts,
     "speed": _speed,
@@ -178,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
     listener.raise_limit()
     try:
         if given.command == "host":
-            return run_host(Address(given.bind, given.port, given.public_host), given.data, history=given.history)
+            return run_host(Address(given.bind, given.port, given.public_host), given.data)
         asyncio.run(_command(given))
     except REFUSALS as error:
         print(f"kubesim: {error}", file=sys.stderr)
@@ -198,41 +186,19 @@ async def _command(given: argparse.Namespace) -> None:
     if given.command == "nodes":
         await _nodes(given)
         return
-    if given.command in ("history", "fork"):
-        _look_back(given)
-        return
-    address = Address(given.bind, given.port, given.public_host)
-    if given.command == "replay":
-        recordings = import_module("kubesim.recordings")
-        await recordings.run_recording(given.data, given.at, address, given.kubeconfig)
-        return
     content = clusterfile.read(given.cluster_file) if given.cluster_file else None
     if content and content.pools is not None and {given.nodes, given.gpus, given.product} != {None}:
         raise ServeError(f"{given.cluster_file} says what nodes there are; leave out --nodes, --gpus and --product")
     content = clusterfile.with_addons(given.addon, content)
-    if given.history and not given.data:
-        raise ServeError("a history needs a folder; name one with --data")
     await run_single(
         lambda clock: _spec(given, clock),
-        address,
+        Address(given.bind, given.port, given.public_host),
         given.kubeconfig,
         given.data,
         content,
         speed=given.speed,
-        history=given.history,
         kubelets=given.kubelets,
     )
-
-
-def _look_back(given: argparse.Namespace) -> None:
-    """Run ``history`` or ``fork``."""
-    recordings = import_module("kubesim.recordings")  # read when wanted: the others start sooner
-    if given.command == "fork":
-        recordings.fork(given.data, given.at, given.to)
-        return
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # whoever reads the list may stop early
-    for line in recordings.report(given.data, each=given.each):
-        print(line)
 
 
 async def _nodes(given: argparse.Namespace) -> None:

@@ -73,12 +73,11 @@ class Tenant:
 class Host:
     """Every cluster by name."""
 
-    def __init__(self, data: Path, clock: Clock, processes: Processes, server: str, *, history: bool = False) -> None:
+    def __init__(self, data: Path, clock: Clock, processes: Processes, server: str) -> None:
         self._data = data / "clusters"
         self._clock = clock
         self._processes = processes
         self._server = server
-        self._history = history
         self._tenants: dict[str, Tenant] = {}
         self._keys: dict[str, str] = {}
         self.stopping = False
@@ -192,7 +191,7 @@ class Host:
         """Begin to run a cluster."""
         told = {"name": name, "folder": str(self._data / name), "server": self._server, "issuer": ISSUER + name}
         described: asyncio.Future[Obj] = asyncio.get_running_loop().create_future()
-        tenant = Tenant(name, {**told, "history": self._history, **job}, described)
+        tenant = Tenant(name, {**told, **job}, described)
         tenant.deadline = parse_time(job.get("deadline"))
         self._tenants[name] = tenant
         self._arm(tenant)

@@ -48,11 +48,11 @@ PLAIN: Obj = {**STANDARD, "addons": []}
 USUAL = (STANDARD, PLAIN)
 """The two usual kinds of cluster: an image is kept of one of each. Others take one of themselves."""
 WORKLOAD = Path(__file__).with_name("first_workload.yaml")
-ELSEWHERE = frozenset({"tests", "__main__", "command", "recordings"})
+ELSEWHERE = frozenset({"tests", "__main__", "command"})
 """Parts of the names of modules that no cluster's process needs."""
 
 
-def run_host(address: Address, data: Path, *, history: bool = False) -> int:
+def run_host(address: Address, data: Path) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status."""
     with listen(address) as sock, taken(data, PATIENCE_S), tempfile.TemporaryDirectory(prefix="kubesim-") as folder:
         _note_sockets(data / "sockets", Path(folder))
@@ -67,7 +67,7 @@ def run_host(address: Address, data: Path, *, history: bool = False) -> int:
         ours, fronts = socket.socketpair()
         run = partial(cluster_process.run, authority, images)
         server = ForkServer(ours, Path(folder), run, chores)
-        front = partial(_front, fronts, sock, address, data, Path(folder), authority, history=history)
+        front = partial(_front, fronts, sock, address, data, Path(folder), authority)
         return server.serve(partial(_run_front, front), fronts, sock)
 
 
@@ -120,8 +120,6 @@ async def _front(
     data: Path,
     folder: Path,
     authority: CertificateAuthority,
-    *,
-    history: bool,
 ) -> None:
     """Route connections to clusters until the fork server says stop, or is gone."""
     clock, stop = RealClock(), asyncio.Event()
@@ -129,7 +127,7 @@ async def _front(
     token = control_token(data)
     processes = Processes(folder)
     reader, writer = await asyncio.open_connection(sock=channel, limit=MAX_MESSAGE)
-    host = Host(data, clock, processes, url, history=history)
+    host = Host(data, clock, processes, url)
 
     def end() -> None:
         host.stopping = True

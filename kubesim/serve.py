@@ -187,7 +187,6 @@ async def run_single(
     content: ClusterFile | None = None,
     *,
     speed: float = 1.0,
-    history: bool = False,
     kubelets: Sequence[Network] = LOOPBACK,
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
@@ -195,8 +194,6 @@ async def run_single(
     garbage.spare_the_old()
     if file.is_dir():
         raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
-    if data and history:
-        (data / "cluster" / "history").mkdir(parents=True, exist_ok=True)
     async with single(spec_of(clock), address, clock, data, content, kubelets=kubelets) as cluster:
         kubeconfig.write(file, cluster.admin_kubeconfig())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)

@@ -83,8 +83,6 @@ class Backend:
     nodes: NodeAccess
     address: str
     fairness: Fairness
-    recorded: str = ""
-    """The moment that this is a recording of, for reading only; empty for a cluster that runs."""
 
     def asker(self, request: web.Request) -> User:
         """Return who sends a request, before any impersonation. Raises 401."""

@@ -19,17 +19,8 @@ from kubesim.auth.authn import impersonate
 from kubesim.auth.users import User, forbidden
 from kubesim.errors import ApiError, Obj
 
-RECORDED = "this is a recording of {at}: nothing in it can be changed or entered; fork it to go on from there"
-READING = ("get", "head", "list", "watch")
-ENTERING = ("attach", "exec", "portforward", "proxy")
-REVIEWS = ("authentication.k8s.io", "authorization.k8s.io")
 ONLY_JSON = "406: Not Acceptable\n\nAvailable representations: application/json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-def _reads(info: RequestInfo) -> bool:
-    """Whether a request changes nothing: it reads, or it is a review, which is never kept."""
-    return (info.verb in READING and info.subresource not in ENTERING) or info.group in REVIEWS
 
 
 class ApiServer:
@@ -80,8 +71,6 @@ class ApiServer:
         if not backend.authorizer.allows(user, info.attributes()):
             request[TOLD]["X-Content-Type-Options"] = "nosniff"
             raise forbidden(user, info.attributes(), backend.authorizer.refusal(user, info.attributes()) or "")
-        if backend.recorded and not _reads(info):
-            raise ApiError(403, "Forbidden", RECORDED.format(at=backend.recorded), {})
         elsewhere = self.aggregator.claimed(path)
         if elsewhere is not None:
             return await self.aggregator.answer(request, path, elsewhere, user)

@@ -227,6 +227,4 @@ def test_a_file_that_somebody_else_wrote_is_refused_and_no_empty_cluster_takes_i
 async def test_what_is_no_cluster_is_refused_in_a_sentence(state):
     clock = RealClock()
     with pytest.raises(ChangeLogError, match="no cluster that this program can read"):
-        Cluster.forked(state)
-    with pytest.raises(ChangeLogError, match="no cluster that this program can read"):
         await Cluster.restore(state, clock, "https://127.0.0.1:1", CertificateAuthority.create(clock.now()))
