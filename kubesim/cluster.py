@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -11,7 +10,6 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import orjson
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from kubesim import controllers, kubeconfig, pools, scheduler, storage_classes
 from kubesim.addresses import Addresses
@@ -30,7 +28,6 @@ from kubesim.auth.nodes import NodeAuthorizer
 from kubesim.auth.rbac import Authorizer
 from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import ISSUER, TokenSigner
-from kubesim.auth.users import MASTERS
 from kubesim.availability import Availability
 from kubesim.changelog import ChangeLogError, Changes, State
 from kubesim.clock import Clock
@@ -41,10 +38,8 @@ from kubesim.holders import Holders
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet.images import STANDARD, Catalogue
 from kubesim.located import FileError
-from kubesim.nodes.access import load_chain
 from kubesim.nodes.practice import Nodes
-from kubesim.outside import Network, Outside
-from kubesim.pki import CertificateAuthority, name_of
+from kubesim.pki import CertificateAuthority
 from kubesim.pools import Pool
 from kubesim.saved import VERSION, Saved, key, key_of_object, lines
 from kubesim.schema.registry import Kind, Registry
@@ -173,7 +168,7 @@ class Cluster:
         self.server = server
         self.clock = clock
         self._keys = keys
-        self._authority, self._ca = ca, ca.pem
+        self._ca = ca.pem
         self.store = Store(clock)
         self.operations = Operations(self.store, clock)
         self._definitions = Definitions(self.operations)
@@ -342,19 +337,9 @@ class Cluster:
             await part.stop()
         await self.nodes.stop()
 
-    def let_out(self, kubelets: Sequence[Network] = ()) -> None:
-        """Let webhooks be anywhere that this machine reaches, and kubelets of others in some networks."""
+    def let_out(self) -> None:
+        """Let webhooks be anywhere that this machine reaches."""
         self._caller.outside = True
-        self.nodes.fabric.outside = Outside(kubelets, self._as_kubelets_client)
-
-    def _as_kubelets_client(self) -> ssl.SSLContext:
-        """Return how the API server speaks to kubelets: with a certificate, and trusting any, as is its default."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        subject = name_of("kube-apiserver-kubelet-client", [MASTERS])
-        issued = self._authority.issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, [], self.clock.now())
-        load_chain(context, issued.certificate + issued.key)
-        return context
 
     def set_deadline(self, deadline: datetime | None) -> None:
         """Note when the cluster is to end."""

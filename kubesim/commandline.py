@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from kubesim.gpu.nodes import PRODUCTS
 from kubesim.hosting import run_host
 from kubesim.kubeconfig import KubeconfigError
 from kubesim.located import FileError
-from kubesim.outside import Network
 from kubesim.pki import PkiError
 from kubesim.pools import MAX_GPUS, MAX_NODES, PROFILES, Pool
 from kubesim.serve import Address, ServeError, run_single
@@ -82,14 +81,6 @@ def _add(group: argparse._ActionsContainer, options: dict[str, Obj]) -> None:
         more |= {"type": TYPES[given["type"]]} if "type" in given else {}
         more |= {"choices": choices[given["choices"]]} if "choices" in given else {}
         group.add_argument(option, **{**given, **more})
-
-
-def _networks(text: str) -> tuple[Network, ...]:
-    """Return the networks of a list, such as 10.0.0.0/8,fd00::/8; none for the word."""
-    try:
-        return tuple(ip_network(part.strip()) for part in text.split(",")) if text != "none" else ()
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"give networks such as 10.0.0.0/8,127.0.0.0/8, or none: {error}") from error
 
 
 def _speed(text: str) -> float:
@@ -153,7 +144,6 @@ TYPES: dict[str, Callable[[str], Any]] = {
     "gpus": _count(MAX_GPUS),
     "port": _count(65535),
     "host": _host,
-    "networks": _networks,
     "parts": _parts,
     "speed": _speed,
 }
@@ -197,7 +187,6 @@ async def _command(given: argparse.Namespace) -> None:
         given.data,
         content,
         speed=given.speed,
-        kubelets=given.kubelets,
     )
 
 

@@ -10,7 +10,7 @@ import socket
 import ssl
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +29,6 @@ from kubesim.garbage import Sweeper
 from kubesim.kubeconfig import server_url
 from kubesim.listener import Listener, close
 from kubesim.malformed_http import Runner
-from kubesim.outside import LOOPBACK, Network
 from kubesim.pki import CertificateAuthority
 
 GRACE_SECONDS = 1.0
@@ -132,13 +131,10 @@ async def single(
     clock: Clock,
     data: Path | None = None,
     content: ClusterFile | None = None,
-    *,
-    kubelets: Sequence[Network] = LOOPBACK,
 ) -> AsyncIterator[Cluster]:
     """Run one cluster at the URL root; with ``data`` it is kept there and restored from there.
 
-    ``content`` is what a fresh one has beside what ``spec`` says; a restored one has had it. ``kubelets``: the
-    networks in which nodes that join may be.
+    ``content`` is what a fresh one has beside what ``spec`` says; a restored one has had it.
     """
     sock = listen(address)
     async with AsyncExitStack() as stack:
@@ -159,7 +155,7 @@ async def single(
             await saver.start()
             stack.push_async_callback(saver.stop)
         stack.push_async_callback(cluster.stop)
-        cluster.let_out(kubelets)
+        cluster.let_out()
         await stack.enter_async_context(reachable(cluster, sock, tls_context(authority, address.host, clock)))
         stack.callback(Sweeper(clock).stop)
         yield cluster
@@ -187,14 +183,13 @@ async def run_single(
     content: ClusterFile | None = None,
     *,
     speed: float = 1.0,
-    kubelets: Sequence[Network] = LOOPBACK,
 ) -> None:
     """``kubesim serve``: run until SIGTERM or SIGINT; the kubeconfig is written when everything is ready."""
     stop, clock = stop_signal(), RealClock(speed)
     garbage.spare_the_old()
     if file.is_dir():
         raise ServeError(f"{file} is a folder; give a file name with --kubeconfig")
-    async with single(spec_of(clock), address, clock, data, content, kubelets=kubelets) as cluster:
+    async with single(spec_of(clock), address, clock, data, content) as cluster:
         kubeconfig.write(file, cluster.admin_kubeconfig())
         print(f"cluster {cluster.spec.name} is ready at {cluster.server}; export KUBECONFIG={file}", flush=True)
         await stop.wait()

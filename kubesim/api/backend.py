@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -45,7 +44,7 @@ class LogRequest:
 class NodeAccess(Protocol):
     """What the API server reaches on the nodes: logs and containers by their kubelets, and whatever listens.
 
-    What is entered raises ``Refused``, ``Unreached`` and ``ApiError``.
+    What reaches a container raises ``Refused``, ``Unreached`` and ``ApiError``.
     """
 
     fabric: Fabric
@@ -56,16 +55,14 @@ class NodeAccess(Protocol):
     def check(self, pod: Obj) -> None:
         """Raise ``ApiError`` where nobody knows the way to a pod's node."""
 
-    def exec(
-        self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted
-    ) -> AbstractAsyncContextManager[Run]:
-        """Return what gets ready to run a command beside the container's own process."""
+    def exec(self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted) -> Run:
+        """Return what runs a command beside the container's own process."""
 
-    def attach(self, pod: Obj, container: str, wanted: Wanted) -> AbstractAsyncContextManager[Run]:
-        """Return what gets ready to join the container's own process."""
+    def attach(self, pod: Obj, container: str, wanted: Wanted) -> Run:
+        """Return what joins the container's own process."""
 
-    def forward(self, pod: Obj, lost: Callable[[], object]) -> AbstractAsyncContextManager[Forward]:
-        """Return what gets ready to reach the pod's ports; ``lost`` is called where the node goes meanwhile."""
+    def forward(self, pod: Obj) -> Forward:
+        """Return what reaches the pod's ports."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,26 +9,25 @@ import ipaddress
 import random
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from aiohttp import ClientError, web
+from aiohttp import web
 
 from kubesim import admission
 from kubesim.admission.requests import Request
 from kubesim.api.answers import NO_CACHE
 from kubesim.api.backend import Backend
+from kubesim.api.kubelets import Target, kubelet_of
 from kubesim.api.negotiate import CONNECTIONS, RequestInfo, parse_bool
 from kubesim.api.options import Options
 from kubesim.api.status import bad_request
-from kubesim.api.streams import abort, container_of, still_allowed
+from kubesim.api.streams import container_of, still_allowed
 from kubesim.asking import answered
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.forwarded import client_of
 from kubesim.network.fabric import REASONS
 from kubesim.network.fabric import Request as ServerRequest
-from kubesim.outside import Call, DialError, Outside, Target, addresses, kubelet_of
 from kubesim.schema.registry import Kind
 from kubesim.shell.errors import NetworkError
 from kubesim.streaming import portforward, remote
@@ -101,11 +100,11 @@ def _stream(backend: Backend, request: web.Request, info: RequestInfo, pod: Obj,
             await backend.clock.sleep(pause)
 
     if forwarding:
-        return lambda: portforward.serve(request, lambda: backend.nodes.forward(pod, lambda: abort(request)), pace)
+        return lambda: portforward.serve(request, lambda: backend.nodes.forward(pod), pace)
     words = request.query.getall("command", [])
     attaching, wanted = info.subresource == "attach", remote.Wanted.read(request.query)
 
-    def begin() -> AbstractAsyncContextManager[Run]:
+    def begin() -> Run:
         nodes = backend.nodes
         return nodes.attach(pod, container, wanted) if attaching else nodes.exec(pod, container, words, wanted)
 
@@ -167,7 +166,7 @@ def _node(backend: Backend, info: RequestInfo, kind: Kind, asked: Asked) -> Targ
 
 
 def _check_address(address: str) -> None:
-    """Raise 400 for an address that no proxy leads to; what a name stands for is seen when it is called."""
+    """Raise 400 for an address that no proxy leads to."""
     try:
         found = ipaddress.ip_address(address or "0.0.0.0")  # noqa: S104 - what is not told is no address
     except ValueError:
@@ -223,47 +222,12 @@ async def _pass_on(backend: Backend, request: web.Request, info: RequestInfo, ta
     headers = {name.lower(): value for name, value in request.headers.items()}
     headers = {name: value for name, value in headers.items() if name not in HOP_BY_HOP}
     headers |= {"x-forwarded-for": client_of(request).address, "x-forwarded-uri": path}
-    fabric, inner = backend.nodes.fabric, (inner or "/") + query
-    if fabric.leads_out(target.host):
-        body = request.content.iter_any() if request.can_read_body else None
-        call = Call(request.method, inner, headers, body)
-        return await _pass_out(fabric.outside, request, await _resolved(target), call, prefix)
     try:
-        asked = ServerRequest(request.method, inner, headers, await request.read(), backend.address)
-        found = await fabric.find(target.host, target.port).respond(asked)
+        asked = ServerRequest(request.method, (inner or "/") + query, headers, await request.read(), backend.address)
+        found = await backend.nodes.fabric.find(target.host, target.port).respond(asked)
     except NetworkError as error:
         raise _unreached(f"dial tcp {target.place}: {REASONS[error.kind]}") from error
     return web.Response(status=found.status, body=found.body, headers=_answered(found.headers, prefix))
-
-
-async def _resolved(target: Target) -> Target:
-    """Return a target by its number, so that no name stands for one address now and for another later. Raises 400."""
-    try:
-        found = [str(address) for address in await addresses(target.host)]
-    except DialError as error:
-        raise bad_request(str(error).removeprefix("dial tcp: ")) from error
-    for address in found:
-        _check_address(address)
-    return replace(target, host=found[0])
-
-
-async def _pass_out(
-    outside: Outside, request: web.Request, target: Target, call: Call, prefix: str
-) -> web.StreamResponse:
-    """Send a request to what listens in another process, and its answer back as it comes."""
-    try:
-        async with outside.asked(target, call) as answer:
-            response = web.StreamResponse(status=answer.status, headers=_answered(answer.headers, prefix))
-            await response.prepare(request)
-            async for piece in answer.content.iter_any():
-                await response.write(piece)
-            await response.write_eof()
-            return response
-    except DialError as error:
-        raise _unreached(str(error)) from error
-    except ClientError:
-        abort(request)  # what has been sent is not all, and the client has to see that
-        return response
 
 
 def _answered(headers: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -7,11 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from ipaddress import ip_address
 from typing import Protocol
 
 from kubesim.network.firewall import Firewall
-from kubesim.outside import Outside
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.handles import CHUNK, Messages
 from kubesim.shell.share import Share
@@ -164,8 +162,6 @@ class Fabric:
         """The API server, where pods can reach it."""
         self.firewall = Firewall()
         """What the cloud around the nodes lets through."""
-        self.outside = Outside()
-        """What the control plane, and nothing in a container, may reach beyond this process."""
         self.share = Share()
         """What its containers may take of the machine that we run on."""
         self.registry: Registry = lambda name, request: None
@@ -192,15 +188,6 @@ class Fabric:
     def attached(self, address: str) -> bool:
         """Whether somebody in the cluster has an address."""
         return address in self._addresses
-
-    def leads_out(self, address: str) -> bool:
-        """Whether an address, or a name, is looked for beyond this process."""
-        if address in self._addresses:
-            return False
-        try:
-            return self.outside.allows(ip_address(address))
-        except ValueError:
-            return self.outside.there
 
     def next_of(self, places: list[tuple[str, int]]) -> tuple[str, int]:
         """Return one of several places: each in its turn."""

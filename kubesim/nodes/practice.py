@@ -1,28 +1,30 @@
-"""A practice cluster's nodes: their kubelets run in this process and speak through the seam; others may join."""
+"""A practice cluster's nodes: their kubelets run in this process and speak through the seam.
+
+Other nodes may join; nothing leads from here to their kubelets, whose addresses whoever writes a Node would choose.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
-from functools import partial
 
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
+from kubesim.api.kubelets import Target, command_path, kubelet_of, log_path
 from kubesim.api.operations import Operations
 from kubesim.auth.tokens import TokenSigner
 from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
+from kubesim.kubelet.access import Access
 from kubesim.kubelet.announce import LEASE_NAMESPACE, Announcer
 from kubesim.kubelet.images import Catalogue
 from kubesim.kubelet.logs import LogArguments, limited
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
-from kubesim.nodes.foreign import ForeignKubelets, command_path, log_path
 from kubesim.store import Store
 from kubesim.streaming.remote import Wanted
-from kubesim.streaming.seam import Forward, Run, Unreached, ready
+from kubesim.streaming.seam import Forward, Run, Unreached
 
 
 class Nodes:
@@ -47,8 +49,7 @@ class Nodes:
         self.touch: Callable[[], None] = lambda: None
         """Called when there is something to keep that no change of an object tells of."""
         self.fabric = Fabric()
-        kind = operations.registry.by_resource("nodes")
-        self._foreign = ForeignKubelets(lambda name: operations.get(kind, "", name), self.fabric)
+        self._operations = operations
         self.fabric.door = self.door = Door(server, ca_pem)
 
     async def start(self, state: Obj) -> None:
@@ -71,7 +72,6 @@ class Nodes:
         if self._kubelets is not None:
             await self._kubelets.stop()
         await self.door.close()
-        await self.fabric.outside.close()
 
     def changes(self) -> Obj:
         """Return what the kubelets know beyond the API's objects, as far as it has changed since the last call."""
@@ -81,12 +81,9 @@ class Nodes:
         """Yield a container's log; a pod that no node has taken has an empty one, as upstream answers."""
         if not pod["spec"].get("nodeName"):
             return
-        kubelets = self._own(pod)
-        if kubelets is None:
-            async with aclosing(self._foreign.read(pod, wanted)) as told:
-                async for piece in told:
-                    yield piece
-            return
+        kubelets, why = self._own(pod), self._away(pod)
+        if kubelets is None or why:
+            raise ApiError(500, "", f'Get "{self._kubelet(pod).url(log_path(wanted))}": {why}')
         place = wanted.namespace, wanted.pod, wanted.container
         arguments: LogArguments = {
             "previous": wanted.previous,
@@ -95,8 +92,6 @@ class Nodes:
             "timestamps": wanted.timestamps,
             "limit_bytes": wanted.limit_bytes,
         }
-        if why := kubelets.away(pod["spec"]["nodeName"]):
-            raise ApiError(500, "", f'Get "{self._foreign.kubelet(pod).url(log_path(wanted))}": {why}')
         if not wanted.follow:
             yield kubelets.logs(*place, **arguments)
             return
@@ -106,39 +101,41 @@ class Nodes:
     def check(self, pod: Obj) -> None:
         """Raise ``ApiError`` where nobody knows the way to a pod's kubelet."""
         if self._own(pod) is None:
-            self._foreign.kubelet(pod)
+            self._kubelet(pod)
 
-    def exec(
-        self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted
-    ) -> AbstractAsyncContextManager[Run]:
-        """Return what gets ready to run a command in a container."""
-        kubelets = self._own(pod)
-        if kubelets is None:
-            return self._foreign.command("exec", pod, container, command, wanted)
-        knock = partial(self._knock, kubelets, pod, "exec", command_path(container, command, wanted))
-        return ready(lambda: kubelets.containers.exec(pod, container, command), wanted.check, knock)
+    def exec(self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted) -> Run:
+        """Return what runs a command in a container."""
+        reached = self._reached(pod, "exec", command_path(container, command, wanted))
+        return reached.exec(pod, container, command)
 
-    def attach(self, pod: Obj, container: str, wanted: Wanted) -> AbstractAsyncContextManager[Run]:
-        """Return what gets ready to join a container's own process."""
-        kubelets = self._own(pod)
-        if kubelets is None:
-            return self._foreign.command("attach", pod, container, (), wanted)
-        knock = partial(self._knock, kubelets, pod, "attach", command_path(container, (), wanted))
-        return ready(lambda: kubelets.containers.attach(pod, container), wanted.check, knock)
+    def attach(self, pod: Obj, container: str, wanted: Wanted) -> Run:
+        """Return what joins a container's own process."""
+        return self._reached(pod, "attach", command_path(container, (), wanted)).attach(pod, container)
 
-    def forward(self, pod: Obj, lost: Callable[[], object]) -> AbstractAsyncContextManager[Forward]:
-        """Return what gets ready to reach a pod's ports."""
-        kubelets = self._own(pod)
-        if kubelets is None:
-            return self._foreign.forward(pod, lost)
-        return ready(lambda: kubelets.containers.forward(pod), partial(self._knock, kubelets, pod, "portForward"))
+    def forward(self, pod: Obj) -> Forward:
+        """Return what reaches a pod's ports."""
+        return self._reached(pod, "portForward").forward(pod)
 
-    def _knock(self, kubelets: Kubelets, pod: Obj, verb: str, rest: str = "") -> None:
-        """Raise ``Unreached`` where a pod's kubelet does not run."""
-        if why := kubelets.away(pod["spec"]["nodeName"]):
+    def _reached(self, pod: Obj, verb: str, rest: str = "") -> Access:
+        """Return the containers of a pod's kubelet. Raises ``Unreached`` where it does not run, or not here."""
+        kubelets, why = self._own(pod), self._away(pod)
+        if kubelets is None or why:
             meta = pod["metadata"]
-            url = self._foreign.kubelet(pod).url(f"/{verb}/{meta['namespace']}/{meta['name']}{rest}")
+            url = self._kubelet(pod).url(f"/{verb}/{meta['namespace']}/{meta['name']}{rest}")
             raise Unreached(f"error dialing backend: {why}", f'Post "{url}": {why}')
+        return kubelets.containers
+
+    def _away(self, pod: Obj) -> str:
+        """Return why a pod's kubelet cannot be asked; empty where it can."""
+        kubelets = self._own(pod)
+        if kubelets is None:
+            return f"dial tcp {self._kubelet(pod).place}: connect: network is unreachable"
+        return kubelets.away(pod["spec"]["nodeName"])
+
+    def _kubelet(self, pod: Obj) -> Target:
+        """Return where a pod's kubelet is. Raises ``ApiError``."""
+        kind = self._operations.registry.by_resource("nodes")
+        return kubelet_of(self._operations.get(kind, "", pod["spec"]["nodeName"]))
 
     def _own(self, pod: Obj) -> Kubelets | None:
         """Return our kubelets, if the pod's is one of them."""

@@ -26,7 +26,7 @@ from kubesim.listener import Listener, close
 from kubesim.malformed_http import Runner
 from kubesim.network.fabric import HttpServer, Request
 from kubesim.streaming import portforward, remote
-from kubesim.streaming.seam import Refused, Run, ready
+from kubesim.streaming.seam import Refused, Run
 from kubesim.streaming.upgrade import refusal
 from kubesim.times import parse
 
@@ -96,7 +96,7 @@ class KubeletServer:
             case ["portForward", namespace, pod, *_]:
                 found = self._pod(namespace, pod)
                 forward = partial(self._kubelets.containers.forward, found)
-                return await portforward.serve(request, lambda: ready(forward), _pace, parameter="port")
+                return await portforward.serve(request, forward, _pace, parameter="port")
         return await self._plain(request)
 
     async def _plain(self, request: web.Request) -> web.StreamResponse:
@@ -169,7 +169,7 @@ class KubeletServer:
             return reached.attach(pod, container) if verb == "attach" else reached.exec(pod, container, words)
 
         doing = "error attaching to container" if verb == "attach" else "error executing command in container"
-        return await remote.serve(request, remote.Command(wanted, lambda: ready(begin, wanted.check), doing, _pace))
+        return await remote.serve(request, remote.Command(wanted, begin, doing, _pace))
 
 
 async def _tell(request: web.Request, response: web.StreamResponse) -> None:

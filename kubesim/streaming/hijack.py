@@ -1,4 +1,4 @@
-"""Takes a connection away from the HTTP server, or the HTTP client, and speaks another protocol on it."""
+"""Takes a connection away from the HTTP server and speaks another protocol on it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Taken(web.StreamResponse):
 class SpdyProtocol(asyncio.Protocol):
     """Carries an SPDY connection on a transport, and keeps writes and reads within bounds."""
 
-    def __init__(self, transport: asyncio.Transport, opened: Callable[[SpdyStream], str] | None) -> None:
+    def __init__(self, transport: asyncio.Transport, opened: Callable[[SpdyStream], str]) -> None:
         """``opened``: as for ``SpdyConnection``."""
         self.gone = asyncio.Event()
         self._transport = transport

@@ -103,12 +103,12 @@ async def serve(
     tunnel = socket and TUNNEL in offered_protocols(request)
     try:
         ports = _ports(request, parameter) if socket and not tunnel else []
-        async with begin() as forward:
-            protocol = "" if socket else negotiate_spdy(request, (PROTOCOL,))
-            if socket and not tunnel:
-                check_protocols(request)
-                return await _serve_channels(request, forward, ports, pace)
-            return await _serve_pairs(request, Pairs(forward, pace), protocol)
+        forward = begin()
+        protocol = "" if socket else negotiate_spdy(request, (PROTOCOL,))
+        if socket and not tunnel:
+            check_protocols(request)
+            return await _serve_channels(request, forward, ports, pace)
+        return await _serve_pairs(request, Pairs(forward, pace), protocol)
     except Refused as refused:
         return refusal(refused)
 

@@ -15,7 +15,7 @@ from kubesim.shell.machine import Stdio
 from kubesim.streaming.channels import V5, Channels, check_protocols
 from kubesim.streaming.hijack import Hijacked, Taken
 from kubesim.streaming.pipe import Pipe
-from kubesim.streaming.seam import Begin, Ended, Lost, Refused, Run, RuntimeFailure, Unreached
+from kubesim.streaming.seam import Begin, Refused, Run, RuntimeFailure, Unreached
 from kubesim.streaming.spdy import SpdyStream
 from kubesim.streaming.upgrade import Pace, is_upgrade, is_websocket, negotiate_spdy, offered_protocols, refusal
 
@@ -74,6 +74,11 @@ class Command:
     doing: str
     pace: Pace
 
+    def start(self) -> Run:
+        """Return what runs it. Raises ``Refused`` and ``Unreached``."""
+        self.wanted.check()
+        return self.begin()
+
 
 @dataclass(frozen=True, slots=True)
 class Output:
@@ -124,11 +129,11 @@ async def serve(request: web.Request, command: Command) -> web.StreamResponse:
     if is_websocket(request) and V5 in offered_protocols(request):
         return await _serve_channels(request, command, None)
     try:
-        async with command.begin() as run:
-            if is_websocket(request):
-                check_protocols(request)
-                return await _serve_channels(request, command, run)
-            return await _serve_spdy(request, command, run, negotiate_spdy(request, SPDY_PROTOCOLS))
+        run = command.start()
+        if is_websocket(request):
+            check_protocols(request)
+            return await _serve_channels(request, command, run)
+        return await _serve_spdy(request, command, run, negotiate_spdy(request, SPDY_PROTOCOLS))
     except Refused as refused:
         return refusal(refused)
 
@@ -233,8 +238,7 @@ async def _run_channels(channels: Channels, command: Command, run: Run) -> Obj |
 async def _translated(channels: Channels, command: Command) -> Obj | None:
     """Run as the API server does for v5: it is a client of the kubelet and tells failures in words of its own."""
     try:
-        async with command.begin() as run:
-            status = await _run_channels(channels, command, run)
+        status = await _run_channels(channels, command, command.start())
     except Refused as refused:
         return _internal(f"unable to upgrade connection: {refused.text}")
     except Unreached as error:
@@ -261,10 +265,6 @@ async def _outcome(run: Run, stdio: Stdio, doing: str, gone: Gone) -> Obj | None
         return _ended(program.result()) if program.done() else None
     except RuntimeFailure as failure:
         return _internal(f"{doing}: {failure}")
-    except Ended as ended:
-        return ended.status
-    except Lost:
-        return None
     finally:
         program.cancel()
         await asyncio.wait([program])

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
 
-from kubesim.errors import Obj
 from kubesim.shell.machine import Stdio
 
-T = TypeVar("T")
 Run = Callable[[Stdio], Awaitable[int]]
-"""Runs something on these streams and returns its exit code. Raises ``RuntimeFailure``, ``Ended`` and ``Lost``."""
+"""Runs something on these streams and returns its exit code. Raises ``RuntimeFailure``."""
 
 
 class Refused(Exception):
@@ -26,18 +23,6 @@ class Refused(Exception):
 
 class RuntimeFailure(Exception):
     """The container runtime's own words for why something did not run."""
-
-
-class Ended(Exception):
-    """What ran elsewhere has not succeeded; ``status`` is what its kubelet says of it."""
-
-    def __init__(self, status: Obj) -> None:
-        super().__init__(status.get("message", ""))
-        self.status = status
-
-
-class Lost(Exception):
-    """What ran elsewhere is out of reach: nobody knows how it ended."""
 
 
 class Unreached(Exception):
@@ -62,14 +47,6 @@ Forward = Callable[[int, Duplex], Awaitable[None]]
 """Joins a connection with a port of the pod until either ends. Raises ``RuntimeFailure``."""
 
 
-Begin = Callable[[], AbstractAsyncContextManager[Run]]
-"""Gets ready to run something; entering it raises ``Refused`` and ``Unreached``."""
-BeginForward = Callable[[], AbstractAsyncContextManager[Forward]]
-
-
-@asynccontextmanager
-async def ready(begin: Callable[[], T], *checks: Callable[[], None]) -> AsyncIterator[T]:
-    """Yield what a call returns, after some checks: for what is at hand."""
-    for check in checks:
-        check()
-    yield begin()
+Begin = Callable[[], Run]
+"""Gets ready to run something. Raises ``Refused`` and ``Unreached``."""
+BeginForward = Callable[[], Forward]

@@ -106,14 +106,14 @@ class SpdyConnection:
 
     ``send`` writes to the other side, ``drain`` waits until it has taken enough, ``pause`` and ``resume`` stop and
     continue the arrival of data. ``opened`` is called with each stream that a client opens and returns an error text
-    to refuse it; without it we are the client, and ``open`` is ours to call.
+    to refuse it.
     """
 
     def __init__(
         self,
         send: Callable[[bytes], object],
         drain: Callable[[], Awaitable[None]],
-        opened: Callable[[SpdyStream], str] | None,
+        opened: Callable[[SpdyStream], str],
         pause: Callable[[], object] = lambda: None,
         resume: Callable[[], object] = lambda: None,
     ) -> None:
@@ -121,9 +121,6 @@ class SpdyConnection:
         self.streams: dict[int, SpdyStream] = {}
         self._send = send
         self._opened = opened
-        self._theirs = 0 if opened is None else 1
-        """What the numbers of the other side's streams and pings leave when halved: a client's are odd."""
-        self._next = 1
         self._pause = pause
         self._resume = resume
         self._paused = False
@@ -134,13 +131,6 @@ class SpdyConnection:
         self._data_ends = False
         self._inflate = zlib.decompressobj(zdict=DICTIONARY)
         self._deflate = zlib.compressobj(zdict=DICTIONARY)
-
-    def open(self, headers: Mapping[str, str]) -> SpdyStream:
-        """Open a stream; only a client does."""
-        number, self._next = self._next, self._next + 2
-        stream = self.streams[number] = SpdyStream(self, number, {})
-        self._control(Control.SYN_STREAM, struct.pack(">IIH", number, 0, 0) + self._block(headers))
-        return stream
 
     def feed(self, data: bytes) -> None:
         """Take what the other side sent, in pieces of any size."""
@@ -235,9 +225,9 @@ class SpdyConnection:
                     stream.lost()
             case Control.PING:
                 (number,) = struct.unpack_from(">I", payload)
-                if number % 2 == self._theirs:  # the others would answer a ping of ours
+                if number % 2:  # a client's are odd; the others would answer a ping of ours
                     self._control(Control.PING, payload[:4])
-            case Control.GOAWAY if self._opened is not None:
+            case Control.GOAWAY:
                 raise SpdyError("the client goes away")
 
     def _open(self, flags: int, payload: bytes) -> None:
@@ -245,7 +235,7 @@ class SpdyConnection:
         (number,) = struct.unpack_from(">I", payload)
         number &= 0x7FFFFFFF
         headers = self._headers(payload[10:])
-        if self._opened is None or number % 2 == 0 or number <= self._last:
+        if number % 2 == 0 or number <= self._last:
             self.send_reset(number, Reset.PROTOCOL_ERROR)
             return
         self._last = number

@@ -88,7 +88,7 @@ def test_a_name_can_stand_in_an_address(name):
     assert "letters, digits, dots and hyphens" in refused("serve", "--kubeconfig", "unused", f"--name={name}")
 
 
-@pytest.mark.parametrize("command", [[], ["serve"], ["host"], ["history"], ["replay"], ["fork"]])
+@pytest.mark.parametrize("command", [[], ["serve"], ["host"]])
 def test_help_is_a_page_of_the_manual(command):
     output = manual(*command)
     titles = [line for line in output.splitlines() if line and not line.startswith(" ")]

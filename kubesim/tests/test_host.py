@@ -13,7 +13,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from kubesim import recordings
 from kubesim.api.durations import parse_time
 from kubesim.auth.certificates import CLIENT
 from kubesim.changelog import ChangeLog
@@ -21,7 +20,6 @@ from kubesim.clock import RealClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.pki import CertificateAuthority, _key_pem, name_of
 from kubesim.saved import key
-from kubesim.serve import Address, single
 from kubesim.tests import hosts
 from kubesim.tests.hosts import make, token_of, until
 from kubesim.tests.live import session, trust_of
@@ -232,30 +230,6 @@ async def test_a_cluster_has_the_pools_namespaces_and_objects_that_are_asked_for
     assert (told["nodes"], told["gpus"]) == (3, 2)
 
 
-async def test_the_past_of_a_cluster_can_be_shown_and_gone_on_from(tmp_path):
-    with hosts.running(tmp_path / "data") as host:
-        async with host.control() as client:
-            _, made = await make(client, name="a")
-            async with host.client(token_of(made)) as admin:
-                await write(admin, "early")
-                moment = await until(lambda: written(host.folder))
-                await write(admin, "late")
-    folder, address = tmp_path / "data" / "clusters" / "a", Address()
-    async with recordings.recording(folder, moment, address) as cluster:
-        assert maps_of(cluster) == {"early"}
-        assert cluster.signer.issuer.endswith("/clusters/a")
-    recordings.fork(folder, None, tmp_path / "fork")
-    clock = RealClock()
-    async with single(ClusterSpec("ignored", clock.now()), address, clock, tmp_path / "fork") as cluster:
-        assert maps_of(cluster) == {"early", "late"}
-        assert token_of({"kubeconfig": cluster.admin_kubeconfig()}) != token_of(made)
-
-
-def maps_of(cluster):
-    found = cluster.store.list(cluster.operations.registry.by_resource("configmaps"), "default")
-    return {obj["metadata"]["name"] for obj in found} - {"kube-root-ca.crt"}
-
-
 async def write(admin, name):
     async with admin.post(MAPS, json={"metadata": {"name": name}}) as response:
         assert response.status == 201
@@ -265,13 +239,6 @@ async def present(admin):
     async with admin.get(MAPS) as response:
         items = (await response.json())["items"]
     return {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
-
-
-def written(folder):
-    """Return the last moment of a history that knows of the early object already."""
-    if b'"early"' not in (folder / "clusters" / "a" / "changes.log").read_bytes():
-        return None
-    return recordings.History(folder / "clusters" / "a").span().last
 
 
 async def test_everything_survives_a_restart(tmp_path):

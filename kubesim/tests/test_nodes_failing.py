@@ -19,7 +19,19 @@ from kubesim.nodes.registration import Taken, Wanted
 from kubesim.overhttp import Unreachable
 from kubesim.pki import name_of
 from kubesim.pools import Pool
-from kubesim.tests.joining import GROUP, administrator, close, joined, made, place, pod, running, state_of, until
+from kubesim.tests.joining import (
+    GROUP,
+    administrator,
+    close,
+    joined,
+    kubelet,
+    made,
+    place,
+    pod,
+    running,
+    state_of,
+    until,
+)
 from kubesim.tests.live import serving
 from kubesim.tests.relay import Relay
 
@@ -95,10 +107,10 @@ async def test_certificates_are_changed_while_a_log_is_followed(live):
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(administrator(live))
         nodes = await stack.enter_async_context(joined(live))
-        http = await stack.enter_async_context(live.client())
+        http = await stack.enter_async_context(kubelet(nodes, live.token))
         await client.create("pods", pod("chatty", "sh", "-c", "while true; do echo on; sleep 0.2; done"))
         await running(client, "chatty")
-        path = "/api/v1/namespaces/default/pods/chatty/log?follow=true"
+        path = "/containerLogs/default/chatty/main?follow=true"
         async with http.get(path) as answer:
             assert await answer.content.readexactly(3) == b"on\n"
             before = await shown(nodes)

@@ -129,6 +129,15 @@ def test_a_simulated_pod_is_like_any_other_through_the_api_server(cluster, kubec
         assert "Ready=True" in kubectl(
             "get", "node", f"{GROUP}-0", "-o", "jsonpath={range .status.conditions[*]}{.type}={.status} {end}"
         )
+
+
+@pytest.mark.kubectl
+def test_a_real_api_server_enters_a_simulated_pod(cluster, kubectl, space):
+    if cluster.name == "kubesim":
+        pytest.skip("kubesim's API server asks no kubelet outside of its process")
+    with joined(cluster, "--nodes", "1"):
+        space.apply(POD)
+        until(lambda: phase(space, "trainer") == "Running")
         until(lambda: space("logs", "trainer", "-c", "main").startswith("begun\nmore"))
         assert space("exec", "trainer", "-c", "main", "--", "echo", "inside") == "inside\n"
         assert "NVIDIA H100" in space("exec", "trainer", "-c", "main", "--", "nvidia-smi", "-L")
