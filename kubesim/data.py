@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
+T = TypeVar("T")
+Reader = Callable[[], T]
+"""Returns what a file says, which is read when it is first asked for."""
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _Base: Any = LOADER
@@ -84,6 +89,11 @@ def _too_many(expanded: int, written: int) -> bool:
 def read(path: Path) -> Any:
     """Return what a YAML file of ours says."""
     return parse(path.read_bytes())
+
+
+def beside(module: str, name: str) -> Reader[Any]:
+    """Return what reads the YAML file of a name that lies beside a module (its ``__file__``)."""
+    return cache(partial(read, Path(module).with_name(name)))
 
 
 def dump(value: Any) -> str:

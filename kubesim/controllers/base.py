@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
 from kubesim import data
 from kubesim.client import Client
@@ -16,6 +14,7 @@ from kubesim.informer import FIRST_RETRY_S, Informer, Informers, WorkQueue
 from kubesim.recorder import Recorder
 from kubesim.schema.kinds import registry
 
+_events: data.Reader[dict[str, dict[str, str]]] = data.beside(__file__, "events.yaml")
 Usage = Callable[[str, str], Awaitable[list[Obj]]]
 Delay = float | Callable[[str], float]
 
@@ -115,12 +114,6 @@ class Controller(ABC):
                 raise
             fresh = await self.client.get(informer.resource, obj["metadata"]["name"], obj["metadata"]["namespace"])
             return await self.write_status(informer, fresh, status, retries=retries - 1)
-
-
-@cache
-def _events() -> dict[str, dict[str, str]]:
-    events: dict[str, dict[str, str]] = data.read(Path(__file__).with_name("events.yaml"))
-    return events
 
 
 class Keeper(Controller):

@@ -6,12 +6,10 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from kubesim import data
 
+_table = data.beside(__file__, "collectives.yaml")
 PORT, TIMEOUT_S = 29500, 600.0
 LONGEST = 255
 """More of a name is not repeated in a log."""
@@ -153,11 +151,6 @@ def watchdog(rank: int, at: datetime, timeout: float, ran: float, sequence: int)
 def glog(at: datetime) -> str:
     """Return a moment as PyTorch's C++ parts write it."""
     return f"{at:%m%d %H:%M:%S.%f}{zlib.crc32(at.isoformat().encode()) % 1000:03d}"
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("collectives.yaml")))
 
 
 def options(argv: Sequence[str]) -> dict[str, str]:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 from kubesim import data
 from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device
 from kubesim.gpu.products import driver
 
-_FILE = Path(__file__).with_name("hardware.yaml")
+_texts: data.Reader[dict[str, str]] = data.beside(__file__, "procfs.yaml")
+_table = data.beside(__file__, "hardware.yaml")
 SPEEDS = {1: "2.5GT/s", 2: "5GT/s", 3: "8GT/s", 4: "16GT/s", 5: "32GT/s", 6: "64GT/s"}
 """Of a lane of PCIe, by its generation."""
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(_FILE))
 
 
 def modules(board: Board | None) -> Iterator[tuple[str, int, int, list[str]]]:
@@ -99,8 +92,3 @@ def driver_files(board: Board, devices: Iterable[Device]) -> dict[str, str]:
         text = texts["information"].format(version=driver().version, **values)
         found[f"driver/nvidia/gpus/{place}/information"] = text
     return found
-
-
-@cache
-def _texts() -> dict[str, str]:
-    return dict(data.read(Path(__file__).with_name("procfs.yaml")))

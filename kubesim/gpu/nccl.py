@@ -16,8 +16,6 @@ import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -25,6 +23,7 @@ from kubesim.gpu.collectives import interface
 from kubesim.gpu.devices import NVLINK_GBPS, Device
 from kubesim.gpu.products import driver
 
+_table = data.beside(__file__, "nccl.yaml")
 NVLINK_SHARE, PCIE_SHARE, SOCKET_SHARE, COPY_SHARE = 0.77, 0.36, 0.55, 0.42
 """Of the peak, that a large collective has: of all NVLinks, of a PCIe slot, of a network interface, of memory."""
 NVLS_GAIN, NVLS_FAMILIES = 1.3, ("hopper", "blackwell")
@@ -295,8 +294,3 @@ def _off(member: Member, name: str) -> bool:
 
 def _plain(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("nccl.yaml")))

@@ -12,7 +12,7 @@ from typing import Any
 from kubesim import data
 
 H100_TFLOPS, H100_BANDWIDTH = 989.4, 3350
-_FILE = Path(__file__).with_name("products.yaml")
+_read = data.beside(__file__, "products.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +122,6 @@ def machine_of(product: Product, gpus: int) -> Machine:
 def products() -> dict[str, Product]:
     """Return every product by its short name (``H100``)."""
     return {key: _product(key, entry) for key, entry in _read()["products"].items()}
-
-
-@cache
-def _read() -> dict[str, Any]:
-    return dict(data.read(_FILE))
 
 
 def _product(key: str, entry: dict[str, Any]) -> Product:

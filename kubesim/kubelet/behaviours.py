@@ -7,10 +7,9 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import lru_cache
 from hashlib import blake2b
 from heapq import merge
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -25,6 +24,7 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import FOREVER_S, Exit, Line, Output, Program, fixed
 from kubesim.shell.tools import TOOLS
 
+_table = data.beside(__file__, "behaviours.yaml")
 EXEC_FORMAT_CODE = 255
 START_ERROR_CODE = 128
 OCI_ERROR = (
@@ -405,8 +405,3 @@ def _values(n: int, noise: float, own: float, other: float, known: Mapping[str, 
         "requests": 1 + int(noise * 6),
         "cache": 0.4 * (1 + int(noise * 6)) + noise * 3 % 0.4,
     }
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("behaviours.yaml")))

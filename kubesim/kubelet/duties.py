@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kubesim import data
 from kubesim.acting import acting
@@ -24,6 +22,8 @@ if TYPE_CHECKING:
     from kubesim.kubelet.host import Node
     from kubesim.kubelet.machines import Machines
     from kubesim.metrics.telemetry import Telemetry
+
+_table = data.beside(__file__, "duties.yaml")
 
 
 class Duty(Protocol):
@@ -124,11 +124,6 @@ def _factory(name: str) -> Callable[[Post], Duty | None]:
     module, _, function = _table()["begins"][name].partition(":")
     found: Callable[[Post], Duty | None] = getattr(import_module(module), function or "begin")
     return found
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("duties.yaml")))
 
 
 EXPORTERS = frozenset({"dcgm-exporter", "kube-state-metrics", "metrics-server", "node_exporter", "prometheus"})

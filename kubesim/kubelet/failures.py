@@ -6,9 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache, lru_cache
-from pathlib import Path
-from typing import Any
+from functools import lru_cache
 
 from kubesim import data
 from kubesim.gpu.cuda import INVALID_DEVICE, UNKNOWN
@@ -17,12 +15,8 @@ from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.programs import Exit, Line, Output, Program
 
-_FILE = Path(__file__).with_name("libraries.yaml")
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(_FILE))
+_texts: data.Reader[dict[str, str]] = data.beside(__file__, "failures.yaml")
+_table = data.beside(__file__, "libraries.yaml")
 
 
 @lru_cache(maxsize=256)
@@ -217,8 +211,3 @@ def cut(program: Program, at: float, text: str, code: int = KILLED_CODE, reason:
         return [*before, *last, Exit(at + 0.1, code, reason)] if horizon >= at else [*before]
 
     return replace(program, run=lambda horizon, limit: iter(run(horizon, limit)))
-
-
-@cache
-def _texts() -> dict[str, str]:
-    return dict(data.read(Path(__file__).with_name("failures.yaml")))

@@ -7,8 +7,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 
 from kubesim import data
 from kubesim.api import quantity
@@ -24,6 +23,7 @@ from kubesim.kubelet.programs import Program
 from kubesim.kubelet.torchrun import Numbers
 from kubesim.times import micro, parse
 
+_texts: data.Reader[dict[str, str]] = data.beside(__file__, "gpus.yaml")
 UPTIME = timedelta(days=9, hours=5, minutes=41)
 UPTIME_SPREAD_S = 14 * 86400
 """The shortest uptime of a machine of whose boot nothing is known; each has another."""
@@ -331,8 +331,3 @@ def of_node(node: Obj) -> NodeGpus:
     up = UPTIME + timedelta(seconds=zlib.crc32(meta["name"].encode()) % UPTIME_SPREAD_S)
     booted = parse(meta["creationTimestamp"]) - up
     return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), booted, meta["uid"])
-
-
-@cache
-def _texts() -> dict[str, str]:
-    return dict(data.read(Path(__file__).with_name("gpus.yaml")))

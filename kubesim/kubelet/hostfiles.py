@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubesim import data
@@ -16,14 +14,9 @@ from kubesim.shell.files import Directory, File, Files, Link, Listing, Node, Vie
 if TYPE_CHECKING:
     from kubesim.kubelet.host import Node as HostNode
 
-_FILE = Path(__file__).with_name("hostfiles.yaml")
+_table = data.beside(__file__, "hostfiles.yaml")
 KUBELET = "/etc/kubernetes/kubelet-config.yaml"
 LINKS = {"/var/lib/kubelet/config.yaml": KUBELET, "/etc/localtime": "/usr/share/zoneinfo/Etc/UTC"}
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(_FILE))
 
 
 def texts(node: HostNode) -> dict[str, str]:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -17,6 +15,8 @@ from kubesim.errors import Obj
 from kubesim.imagenames import wrong_reference
 from kubesim.kubelet.images import Catalogue, PullError
 
+schema: data.Reader[Obj] = data.beside(__file__, "imagefile.yaml")
+"""Return the schema of one image."""
 MAX_IMAGES, MAX_PRESENT = 100, 200
 PLATFORMS = ["linux/amd64", "linux/arm64"]
 OWN_BYTES = 4_000_000
@@ -34,12 +34,6 @@ class WrongImage(Exception):
         super().__init__(f"{field}: {message}")
         self.field = field
         self.message = message
-
-
-@cache
-def schema() -> Obj:
-    """Return the schema of one image."""
-    return dict(data.read(Path(__file__).with_name("imagefile.yaml")))
 
 
 def read(given: Any, where: str = "images") -> list[Obj]:

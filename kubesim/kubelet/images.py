@@ -10,8 +10,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -20,6 +18,7 @@ from kubesim.imagenames import DEFAULT_REGISTRY
 from kubesim.kubelet import manifests
 from kubesim.kubelet.manifests import Layer
 
+_standard: data.Reader[Obj] = data.beside(__file__, "images.yaml")
 STAND_IN_BYTES, MIN_LAYER = 40_000_000, 32
 MAX_KNOWN = 4096
 """Images, and digests, that a catalogue remembers having been asked for."""
@@ -409,11 +408,6 @@ def _chosen(tag: str, known: Any) -> Any:
     if not isinstance(known, dict):
         return known
     return next((value for pattern, value in known.items() if fnmatchcase(tag, pattern)), "")
-
-
-@cache
-def _standard() -> Obj:
-    return dict(data.read(Path(__file__).with_name("images.yaml")))
 
 
 STANDARD = Catalogue()

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubesim import data
 from kubesim.api.quantity import parse
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from kubesim.kubelet.records import Container
     from kubesim.kubelet.sandbox import Sandbox
 
-
+_texts = data.beside(__file__, "oom.yaml")
 LEAST_SCORE, MOST_SCORE, GUARANTEED_SCORE, BEST_EFFORT_SCORE = 3, 999, -997, 1000
 """The kubelet's bounds of oom_score_adj for burstable pods, and its values for the others."""
 KIB, NAME_LENGTH = 1024, 15
@@ -78,11 +76,6 @@ def report(sandbox: Sandbox, container: Container, at: datetime) -> None:
     }  # fmt: skip
     for level, text in texts["node" if where == EVERYWHERE else "group"]:
         node.gpus.board.log.write(at, text.format(**values), level)
-
-
-@cache
-def _texts() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("oom.yaml")))
 
 
 def overwhelm(sandbox: Sandbox, container: Container, scope: str, held: int) -> None:

@@ -8,8 +8,6 @@ import mimetypes
 import posixpath
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -23,6 +21,7 @@ from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File, View
 from kubesim.streaming.seam import RuntimeFailure
 
+_table = data.beside(__file__, "servers.yaml")
 INDEX = "index.html"
 DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
 """What vLLM serves where nobody says what."""
@@ -145,11 +144,6 @@ def files(image: Image) -> dict[str, str]:
     """Return the files that an image has for its server, by path."""
     entry = _table().get(image.behaviour) or {}
     return {f"{entry['root']}/{name}": text for name, text in (entry.get("files") or {}).items()}
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("servers.yaml")))
 
 
 FORWARD_ERROR = (

@@ -6,9 +6,7 @@ import math
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kubesim import data
 from kubesim.api.quantity import parse
@@ -30,7 +28,7 @@ MEMORY_SPREAD, MEMORY_SWING = 0.09, 0.004
 """The difference between the memory of two programs of one kind, and the swing of one's, as shares."""
 SYSTEM_CPU, SYSTEM_MEMORY_MIB = 0.19, 1480
 """What a node's own services use, beside its pods."""
-_FILE = Path(__file__).with_name("usage.yaml")
+_table = data.beside(__file__, "usage.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +130,6 @@ def of(worker: PodWorker, container: Container) -> Usage:
         held, needs = own.get("memory", 6), own.get("needs", 0)
         return Usage(low, high, held, needs, 30, received, sent, seed, cpu, memory)
     return usage(worker.program(container).load, seed, cpu_limit=cpu, memory_limit=memory)
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(_FILE))
 
 
 LOADS_S = (60, 300, 900)

@@ -21,7 +21,7 @@ from kubesim.shares import share
 from kubesim.times import parse
 
 _FILE = Path(__file__).with_name("kube_state.yaml")
-_HELP = Path(__file__).with_name("kube_state_help.yaml")
+_help: data.Reader[dict[str, str]] = data.beside(__file__, "kube_state_help.yaml")
 POD_REASONS = ("Evicted", "NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 JOB_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "Evicted")
 ROUNDED = (("max_unavailable", "maxUnavailable", math.floor), ("max_surge", "maxSurge", math.ceil))
@@ -291,11 +291,6 @@ class KubeState:
 def family(name: str) -> Family:
     """Return what is told of a metric, in the words of version 2.17."""
     return Family(name, "counter" if name.endswith("_total") else "gauge", _help().get(name, ""))
-
-
-@cache
-def _help() -> dict[str, str]:
-    return dict(data.read(_HELP))
 
 
 def _said(kind: str, obj: Obj, name: str) -> Iterator[tuple[tuple[str, str], ...]]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path
 
 import orjson
 
@@ -30,7 +29,7 @@ RSS = 0.92
 VERSION = {"git_version": "v1.34.4", "major": "1", "minor": "34", "platform": "linux/amd64"}
 Line = tuple[str, dict[str, str], float]
 """(metric, labels, value)"""
-_HELP = Path(__file__).with_suffix(".yaml")
+_help: data.Reader[dict[str, str]] = data.beside(__file__, "kubelet_pages.yaml")
 
 
 @dataclass
@@ -131,11 +130,6 @@ def _page(lines: Iterable[Line]) -> bytes:
 @cache
 def _family(name: str) -> Family:
     return Family(name, "counter" if name.endswith("_total") else "gauge", _help()[name])
-
-
-@cache
-def _help() -> dict[str, str]:
-    return dict(data.read(_HELP))
 
 
 def _pod_stats(found: PodUse, now: float) -> Obj:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -16,7 +15,7 @@ from kubesim.metrics.promql.values import NAME, Labels
 from kubesim.metrics.scrape import Function, Timeline
 from kubesim.shell.share import Disk
 
-_FILE = Path(__file__).with_name("node_exporter.yaml")
+_table: data.Reader[list[list[Any]]] = data.beside(__file__, "node_exporter.yaml")
 SYSTEM_RECEIVED, SYSTEM_SENT = 21_400.0, 9_800.0
 """Bytes per second of what does not belong to a pod."""
 PACKET = 940
@@ -137,11 +136,6 @@ ROWS: Mapping[str, Rows] = {
     "uname*": _uname,
     "interface*": _interfaces,
 }
-
-
-@cache
-def _table() -> list[list[Any]]:
-    return list(data.read(_FILE))
 
 
 def family(name: str) -> Family | None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 
 from kubesim import data
 
+_table: data.Reader[dict[str, str]] = data.beside(__file__, "texts.yaml")
 NAMES = {"n": "np", "c": "np", "machinefile": "hostfile", "H": "host", "npernode": "N", "wd": "wdir", "gmca": "mca"}
 """Other spellings of an option."""
 VALUED = {
@@ -118,11 +117,6 @@ def _take(call: Call, name: str, rest: list[str]) -> None:
 
 
 RULE = "-" * 74 + "\n"
-
-
-@cache
-def _table() -> dict[str, str]:
-    return dict(data.read(Path(__file__).with_name("texts.yaml")))
 
 
 def show(name: str, **values: object) -> str:

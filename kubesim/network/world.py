@@ -19,6 +19,7 @@ from kubesim.network.fabric import Duplex, HttpServer, Registry, Request, Respon
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.wayout import Hop
 
+_table = data.beside(__file__, "metadata.yaml")
 WEB, SECURE = 80, 443
 HTTPS = "https"
 Answer = tuple[int, Mapping[str, str], str]
@@ -123,11 +124,6 @@ HEAD = {
     "X-XSS-Protection": "0",
     "X-Frame-Options": "SAMEORIGIN",
 }
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("metadata.yaml")))
 
 
 def has_metadata(node: Obj) -> bool:

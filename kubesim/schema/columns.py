@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -17,7 +16,7 @@ from kubesim.schema.cells import Cell
 from kubesim.schema.paths import each, first
 
 Value = str | Callable[[Obj, datetime], Cell]
-TABLE = Path(__file__).with_suffix(".yaml")
+_table: data.Reader[dict[str, dict[str, str]]] = data.beside(__file__, "columns.yaml")
 TYPES = ("integer", "boolean", "date")
 
 
@@ -61,12 +60,6 @@ def columns_of(resource: str) -> tuple[Column, ...]:
     table = _table()
     columns = tuple(read(title, source) for title, source in table.get(resource, table["default"]).items())
     return columns if any(column.name == "Name" for column in columns) else (NAME, *columns)
-
-
-@cache
-def _table() -> dict[str, dict[str, str]]:
-    table: dict[str, dict[str, str]] = data.read(TABLE)
-    return table
 
 
 def read(title: str, source: str) -> Column:

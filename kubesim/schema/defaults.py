@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -16,15 +15,9 @@ from kubesim.imagenames import wrong_reference
 from kubesim.schema import facts
 from kubesim.schema.paths import condition, dig
 
-TABLE = Path(__file__).with_suffix(".yaml")
+_table: data.Reader[dict[str, list[str | Obj]]] = data.beside(__file__, "defaults.yaml")
 CLIENT_STAYS_S = 10_800
 Step = Callable[[Obj], None]
-
-
-@cache
-def _table() -> dict[str, list[str | Obj]]:
-    table: dict[str, list[str | Obj]] = data.read(TABLE)
-    return table
 
 
 @cache

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache, partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kubesim import data
@@ -25,12 +24,7 @@ if TYPE_CHECKING:
 
 Obj = dict[str, Any]
 BOOT_S = 35.0
-_FILE = Path(__file__).with_name("host.yaml")
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(_FILE))
+_table = data.beside(__file__, "host.yaml")
 
 
 def settings(name: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -15,6 +14,8 @@ from kubesim.shell.files import Device, Directory, File, Files, Link, Mount
 from kubesim.shell.machine import Machine
 from kubesim.shell.tools import TOOLS
 
+_kinds = data.beside(__file__, "rootfs.yaml")
+_releases: data.Reader[dict[str, dict[str, str]]] = data.beside(__file__, "releases.yaml")
 BUILT = 1_735_689_600.0  # when the files of images were made
 OWN_RELEASES = {"debian": "debian-12", "toolbox": "debian-12", "alpine": "alpine-3.20"}
 """What an image kind is where nobody says which release."""
@@ -23,20 +24,10 @@ MODES = {"root": 0o700, "tmp": 0o1777, "var/tmp": 0o1777, "proc": 0o555, "sys": 
 DEVICES = {"null": (1, 3), "zero": (1, 5), "full": (1, 7), "random": (1, 8), "urandom": (1, 9), "tty": (5, 0)}
 
 
-@cache
-def _releases() -> dict[str, dict[str, str]]:
-    return dict(data.read(Path(__file__).with_name("releases.yaml")))
-
-
 def _release(name: str) -> str:
     """Return the text of an /etc/os-release."""
     rows = ((key, value) for key, value in _releases()[name].items() if key.isupper())
     return "".join(f"{key}={value}\n" if key in UNQUOTED else f'{key}="{value}"\n' for key, value in rows)
-
-
-@cache
-def _kinds() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("rootfs.yaml")))
 
 
 async def _session(shell: Any) -> int:

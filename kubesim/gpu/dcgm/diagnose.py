@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import orjson
 
@@ -15,6 +12,7 @@ from kubesim.gpu.products import driver
 from kubesim.gpu.readings import find
 from kubesim.gpu.smi.view import Seen
 
+_table = data.beside(__file__, "verdicts.yaml")
 WARNING, FAILURE = "Warning", "Failure"
 
 
@@ -43,11 +41,6 @@ def troubles(item: Seen) -> list[Trouble]:
 def systems() -> dict[str, str]:
     """Return the letters of ``health -s`` with the names of systems."""
     return dict(_table()["systems"])
-
-
-@cache
-def _table() -> dict[str, Any]:
-    return dict(data.read(Path(__file__).with_name("verdicts.yaml")))
 
 
 def worst(found: list[Trouble]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from functools import cache
-from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
@@ -19,6 +17,7 @@ from kubesim.gpu.smi.query import clocks, properties
 from kubesim.gpu.smi.values import GETTERS, remaps
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
 
+_sections: data.Reader[dict[str, dict[str, Any]]] = data.beside(__file__, "report.yaml")
 Tree = list[tuple[str, "str | Tree"]]
 COLUMN, PROCESS_COLUMN = 55, 42
 INDENT = 4
@@ -66,11 +65,6 @@ def section(view: View, seen: Seen, name: str) -> Tree:
         return [("Remapped Rows", NOT_AVAILABLE)]
     own = f"{name} {seen.device.product.family}"
     return _tree(view, seen, _sections().get(own) or _sections()[name])
-
-
-@cache
-def _sections() -> dict[str, dict[str, Any]]:
-    return dict(data.read(Path(__file__).with_name("report.yaml")))
 
 
 def _tree(view: View, seen: Seen, entries: dict[str, Any]) -> Tree:
@@ -211,7 +205,7 @@ _SAMPLED: dict[str, list[tuple[str, str, Callable[[Reading], float] | None]]] = 
 """Samples of the last two minutes, which a section tells beside its own rows."""
 
 
-_FILE = Path(__file__).with_name("elements.yaml")
+_names: data.Reader[dict[str, str]] = data.beside(__file__, "elements.yaml")
 _BEGIN = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n<nvidia_smi_log>'
 _ALSO = {"Temperature": "SUPPORTED_GPU_TARGET_TEMP", "Fabric": "SUPPORTED_CLOCKS"}
 """Elements that follow a part of the report in XML only."""
@@ -257,8 +251,3 @@ def element(parent: str, label: str) -> str:
     names = _names()
     own = label.lower().replace(" ", "_").replace("-", "_")
     return names.get(f"{parent}/{label}") or names.get(label) or own
-
-
-@cache
-def _names() -> dict[str, str]:
-    return dict(data.read(_FILE))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.devices import Task
@@ -15,6 +13,8 @@ from kubesim.gpu.readings import find
 from kubesim.gpu.smi.values import GETTERS
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen, texts
 
+columns: data.Reader[dict[str, dict[str, list[str]]]] = data.beside(__file__, "dmon.yaml")
+"""Return the letters of ``dmon -s`` with their columns."""
 WIDTH = 89
 _RULE = "+-----------------------------------------+------------------------+----------------------+"
 _MIG_RULE = "+------------------+----------------------------------+-----------+-----------------------+"
@@ -96,12 +96,6 @@ def _process(view: View, seen: Seen, task: Task) -> str:
 
 
 NONE = "-"
-
-
-@cache
-def columns() -> dict[str, dict[str, list[str]]]:
-    """Return the letters of ``dmon -s`` with their columns."""
-    return dict(data.read(Path(__file__).with_name("dmon.yaml")))
 
 
 def _cell(view: View, seen: Seen, letter: str, at: str = "") -> str:

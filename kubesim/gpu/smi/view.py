@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.board import Board
@@ -14,6 +12,8 @@ from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.mig import Instance
 from kubesim.gpu.readings import Reading, read
 
+texts: data.Reader[dict[str, str]] = data.beside(__file__, "texts.yaml")
+"""Return the frames of tables, and explanations."""
 NOT_AVAILABLE = "N/A"
 LOST = "Unable to determine the device handle for GPU{index}: {bus}: Unknown Error"
 NONE_FOUND = "No devices were found"
@@ -109,9 +109,3 @@ def chosen(view: View, only: Iterable[str]) -> list[Seen]:
     if wanted and not seen:
         raise NoDevices
     return seen
-
-
-@cache
-def texts() -> dict[str, str]:
-    """Return the frames of tables, and explanations."""
-    return dict(data.read(Path(__file__).with_name("texts.yaml")))

@@ -16,6 +16,8 @@ from kubesim.shell.files import File
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
 from kubesim.shell.machine import Process, Tool
 
+phrases: tables.Reader[dict[str, str]] = tables.beside(__file__, "texts.yaml")
+"""Return the texts of the tools; read with them, so that no program reads a file of this machine."""
 LONGEST_LINE = 1 << 20
 MOST_DATA = 32 << 20
 MOST_COUNTED = 256 << 20
@@ -69,12 +71,6 @@ def table() -> dict[str, dict[str, Any]]:
     """Return what is known of each program's command line."""
     rows: dict[str, dict[str, Any]] = tables.read(Path(__file__).with_name("options.yaml"))
     return {name: {**rows["default"], **row} for name, row in rows.items()}
-
-
-@cache
-def phrases() -> dict[str, str]:
-    """Return the texts of the tools; read with them, so that no program reads a file of this machine."""
-    return dict(tables.read(Path(__file__).with_name("texts.yaml")))
 
 
 def told(name: str, /, **values: object) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from kubesim import data
@@ -14,15 +13,11 @@ from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
+_table: data.Reader[dict[str, dict[str, dict[str, Any]]]] = data.beside(__file__, "pips.yaml")
 INDEX = "pypi.org"
 RETRIES = 5
 VERSION = "3.11.2"
 FOLDER = "/usr/local/lib/python{}/site-packages"
-
-
-@cache
-def _table() -> dict[str, dict[str, dict[str, Any]]]:
-    return dict(data.read(Path(__file__).with_name("pips.yaml")))
 
 
 def installed(process: Process) -> dict[str, dict[str, Any]]:
