@@ -21,6 +21,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from interview_site.files_in_turn import FILES_IN_TURN, CountedTests, FilesInTurn
+
 DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
 YOUNG, SECOND, THIRD = 5_000, 10, 20
@@ -36,13 +38,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let WhiteNoise look for a file when it is asked for: it would list all of them for each client of a test.
 
     Hash passwords of tests quickly: that each guess takes 0.2 s of computing is for those who guess.
     """
     settings.WHITENOISE_AUTOREFRESH = True
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    _take_files_in_turn(config)
+
+
+def _take_files_in_turn(config: pytest.Config) -> None:
+    """Let workers read a file when it is its turn."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        if worker.get(FILES_IN_TURN):
+            config.pluginmanager.register(FilesInTurn(lambda items: ordered(items, stored())))
+    elif takes_files_in_turn(config.getoption("dist", "no"), config.args):
+        config.pluginmanager.register(CountedTests())
+
+
+def takes_files_in_turn(dist: str, args: list[str]) -> bool:
+    """Return whether workers are handed whole files; where a single test is named, they read all first."""
+    return dist == "loadfile" and not any("::" in arg for arg in args)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -55,24 +73,9 @@ def pytest_load_initial_conftests() -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Let each worker begin to collect elsewhere, and look for no garbage meanwhile.
-
-    In a fresh clone pytest rewrites each test module once for all, which takes longer than all else of a collection.
-    Workers that go through the folders in step would each rewrite them all.
-    """
-    worker = getattr(session.config, "workerinput", None)
-    if worker is None and session.config.pluginmanager.hasplugin("dsession"):
-        return  # workers collect, not this process
-    gc.disable()
-    if worker is not None:
-        number = int(worker["workerid"].removeprefix("gw"))
-        session.config.args = rotated(session.config.args, number, worker["workercount"])
-
-
-def rotated(args: list[str], number: int, workers: int) -> list[str]:
-    """Return the folders in the order in which one of the workers collects them."""
-    first = number * len(args) // workers
-    return [*args[first:], *args[:first]]
+    """Look for no garbage while tests are collected."""
+    if hasattr(session.config, "workerinput") or not session.config.pluginmanager.hasplugin("dsession"):
+        gc.disable()  # workers collect, or this process where there are none
 
 
 @pytest.hookimpl(trylast=True)

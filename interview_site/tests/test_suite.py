@@ -31,13 +31,6 @@ def test_the_longest_files_come_first_and_a_file_stays_together():
     assert found == ["c.py::1", "c.py::2", "b.py::1", "a.py::1", "a.py::2", "d.py::1"]
 
 
-def test_workers_collect_the_same_from_different_ends():
-    assert [suite.rotated([*"abcdefg"], number, 3)[0] for number in range(3)] == ["a", "c", "e"]
-    assert all(sorted(suite.rotated([*"abcdefg"], number, 3)) == [*"abcdefg"] for number in range(3))
-    items = [item(name) for name in ("a.py::1", "b.py::1", "c.py::1", "c.py::2", "d.py::1")]
-    assert [*suite.ordered(items[2:] + items[:2], {"c.py": 30.0})] == suite.ordered(items, {"c.py": 30.0})
-
-
 @pytest.mark.parametrize(
     ("named", "worker", "found"),
     [("/a/{worker}/b", "gw1", "/a/gw1/b"), ("/a/{worker}/b", "", "/a/{worker}/b"), ("/a/b", "gw1", "/a/b")],

@@ -1,0 +1,116 @@
+"""Files of tests that a worker reads when it is their turn.
+
+xdist has every worker collect every test, so that all speak of the same ones: ten seconds of computing for each, a
+twelfth of ``make test`` with five workers. Yet ``--dist loadfile`` hands out whole files. So workers collect the
+names of files alone, agree on these, and each reads what is in a file when it is told to run it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator
+from typing import Any
+
+import pytest
+
+NAME = "all"
+FILES_IN_TURN = "files_in_turn"
+"""The name under which a worker is told to."""
+
+
+class UnreadFile(pytest.File):
+    """A file of tests that no worker has read yet."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield the one item that stands for all tests of the file."""
+        yield UnreadTests.from_parent(self, name=NAME)
+
+
+class UnreadTests(pytest.Item):
+    """All tests of a file, whatever they are."""
+
+    def runtest(self) -> None:
+        """Refuse: the tests are run in its place."""
+        raise NotImplementedError
+
+
+class FilesInTurn:
+    """A worker's plugin: collects the names of files, then the tests of one file after another."""
+
+    def __init__(self, order: Callable[[list[pytest.Item]], list[pytest.Item]]) -> None:
+        self._order = order
+        self._reading = False
+        self._count = 0
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makemodule(self, module_path: Any, parent: Any) -> pytest.File | None:
+        """Return the file as one that is unread, until it is its turn."""
+        return None if self._reading else UnreadFile.from_parent(parent, path=module_path)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None, None, None]:
+        """Hide unread files from plugins that choose among tests: these see the tests of each file later."""
+        unread = [] if self._reading else items[:]
+        if unread:
+            items.clear()
+        yield
+        items.extend(self._order(unread))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Read a file and run its tests; what the next file needs as well is not torn down."""
+        if not isinstance(item, UnreadTests):
+            return None
+        session, tests = item.session, self._read(item)
+        self._count = len(tests)
+        place = session.items.index(item)
+        for number, test in enumerate(tests, 1):
+            session.items[place] = test  # xdist looks there for the test that it is told of
+            following = tests[number] if number < len(tests) else nextitem
+            item.config.hook.pytest_runtest_protocol(item=test, nextitem=following)
+            if session.shouldfail or session.shouldstop:
+                break
+        session.items[place] = item
+        if not tests:  # the test before it has left standing what this file's would have needed
+            session._setupstate.teardown_exact(nextitem)
+        return True
+
+    def _read(self, item: UnreadTests) -> list[pytest.Item]:
+        assert item.parent is not None
+        self._reading = True
+        try:
+            module = item.ihook.pytest_pycollect_makemodule(module_path=item.path, parent=item.parent.parent)
+            tests = list(item.session.genitems(module))
+            item.config.hook.pytest_collection_modifyitems(session=item.session, config=item.config, items=tests)
+        finally:
+            self._reading = False
+        return tests
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Tell with each report of a test how many there are in its file."""
+        report.tests_in_file = self._count
+
+
+class CountedTests:
+    """The plugin of the process that hands out the files: it learns how many tests there are as they are read."""
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Remember who counts, for the share that is done."""
+        self._session = session
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker to take files in turn."""
+        node.workerinput[FILES_IN_TURN] = True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Count the tests of a file in place of the file, once the first of them has run."""
+        name = report.nodeid.partition("::")[0]
+        if name not in self._files and hasattr(report, "tests_in_file"):
+            self._files.add(name)
+            self._session.testscollected += report.tests_in_file - 1
