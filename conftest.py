@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -16,16 +17,23 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 from interview_site import env, redis_server
 
-# `make test` tries the same examples every time and never judges by speed; `make torture` looks for new ones.
+# `make test` tries the same examples every time and never judges by speed; `make torture` looks for new ones, also
+# among the constants of all modules that happen to be loaded, which takes each process seconds to gather.
 hypothesis.settings.register_profile("test", derandomize=True, deadline=None)
 hypothesis.settings.register_profile("torture", deadline=None, max_examples=1000)
-hypothesis.settings.load_profile("torture" if "TORTURE_ROUNDS" in os.environ else "test")
+if "TORTURE_ROUNDS" in os.environ:
+    hypothesis.settings.load_profile("torture")
+else:
+    hypothesis.settings.load_profile("test")
+    providers._get_local_constants = lambda: providers._local_constants
 
 ROOT = Path(__file__).resolve().parent
 START_SECONDS = 60
@@ -130,18 +138,58 @@ class PracticeHost:
 
 @pytest.fixture(scope="session")
 def practice_host(tmp_path_factory) -> Iterator[PracticeHost]:
-    """A real ``kubesim host`` with clusters of its own."""
-    folder, port = tmp_path_factory.mktemp("kubesim"), free_port()
+    """A real ``kubesim host``, which all workers of a run share: to start one takes four seconds of computing.
+
+    Each cluster has a process of its own, and is known to the test that made it.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "practice-host"
+    folder.mkdir(exist_ok=True)
+    with (folder / "starting").open("w") as starting, (folder / "used").open("w") as used:
+        with _locked(starting):
+            process = None if (folder / "port").exists() else _start_host(folder)
+            fcntl.flock(used, fcntl.LOCK_SH)
+        yield _host_in(folder)
+        fcntl.flock(used, fcntl.LOCK_UN)
+        if process is not None:
+            while not _stop_host(process, folder, starting, used):
+                time.sleep(0.2)
+
+
+def _host_in(folder: Path) -> PracticeHost:
+    return PracticeHost(url=f"https://127.0.0.1:{(folder / 'port').read_text()}", folder=folder)
+
+
+def _start_host(folder: Path) -> subprocess.Popen:
+    port = str(free_port())
     process = subprocess.Popen(
-        [sys.executable, "-m", "kubesim", "host", "--bind", "127.0.0.1", "--port", str(port)]
+        [sys.executable, "-m", "kubesim", "host", "--bind", "127.0.0.1", "--port", port]
         + ["--public-host", "127.0.0.1", "--data", str(folder)],
         cwd=ROOT,
         env={**os.environ, "PYTHONWARNINGS": "ignore"},
     )
-    host = PracticeHost(url=f"https://127.0.0.1:{port}", folder=folder)
-    wait_until(host.healthy, process)
-    yield host
-    stop(process)
+    (folder / "port").write_text(port)
+    wait_until(_host_in(folder).healthy, process)
+    return process
+
+
+def _stop_host(process: subprocess.Popen, folder: Path, starting: TextIO, used: TextIO) -> bool:
+    """End the host unless another worker uses it; who comes later starts another one."""
+    with _locked(starting):
+        try:
+            fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        (folder / "port").unlink()
+        stop(process)
+    return True
+
+
+@contextlib.contextmanager
+def _locked(file: TextIO) -> Iterator[None]:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 @pytest.fixture

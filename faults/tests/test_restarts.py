@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import socket
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from faults import services
+from faults import crypto, services
 from faults.errors import ClusterError
 from faults.models import Cluster
 from faults.practice import Restarts, _place
 
 
-def newest_process(folder: Path) -> int:
-    """Return the process of the cluster that the host on this folder made last."""
-    with_folder = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+def process_of(cluster: Cluster, folder: Path) -> int:
+    """Return the process of a cluster; the host on this folder has others meanwhile, which are not ours."""
+    controls = (folder / "sockets").resolve().glob("*.control")
+    ours = next(path for path in controls if described(path)["kubeconfig"] == crypto.unseal(cluster.kubeconfig))
+    *_, newest = sorted(processes_with(str(ours.with_suffix(".page"))))  # older is the front, which watches it
+    return newest[1]
+
+
+def described(control: Path) -> dict[str, str]:
+    """Return what the process behind a socket tells its host."""
+    with socket.socket(socket.AF_UNIX) as asking:
         try:
-            if str(folder).encode() in path.read_bytes().split(b"\0"):
-                began = int((path.parent / "stat").read_text().rpartition(")")[2].split()[19])
-                with_folder.append((began, int(path.parent.name)))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return max(with_folder)[1]  # not the highest number: those begin anew at some point
+            asking.connect(str(control))
+        except OSError:  # a cluster of another test, which has just gone
+            return {"kubeconfig": ""}
+        asking.sendall(b'{"call": "describe", "arguments": []}\n')
+        with asking.makefile() as answer:
+            return json.loads(answer.readline() or "{}").get("answer", {"kubeconfig": ""})
+
+
+def processes_with(page: str) -> Iterator[tuple[int, int]]:
+    """Yield when each process began that has a page in its memory, and its number."""
+    for path in Path("/proc").glob("[0-9]*/maps"):
+        with suppress(OSError):
+            if page in path.read_text():
+                yield int((path.parent / "stat").read_text().rpartition(")")[2].split()[19]), int(path.parent.name)
 
 
 def test_a_restart_is_counted_and_the_kubeconfig_still_opens_the_cluster(cluster, kube, practice):
     assert services.restarts_of(cluster=cluster) == Restarts(0, ())
-    os.kill(newest_process(practice.folder), signal.SIGKILL)
+    os.kill(process_of(cluster, practice.folder), signal.SIGKILL)
     eventually(lambda: services.restarts_of(cluster=cluster) == Restarts(1, ()))
     eventually(lambda: answers(kube))
 
