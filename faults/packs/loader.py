@@ -25,6 +25,7 @@ from faults.packs.right_checks import check_rights
 
 DOCUMENT = "scenario.yaml"
 MAX_COMBINATIONS = 1000
+MAX_KEPT = 64
 TEXTS = ("statement.md", "brief.md")
 SCHEMAS = (1, 2)
 """The forms of packs, by their ``schema``. Stored versions without a number are of the first."""
@@ -33,7 +34,16 @@ _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
 def parse(files: Mapping[str, str]) -> Pack:
-    """Return the pack that these files (path inside the pack -> text) make. Raises ``PackError``."""
+    """Return the pack that these files (path inside the pack -> text) make. Raises ``PackError``.
+
+    A pack is a value that nobody changes: who brings the same files again gets the same one, not 20 ms of reading.
+    """
+    return _parse(tuple(sorted(files.items())))
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _parse(items: tuple[tuple[str, str], ...]) -> Pack:
+    files = dict(items)
     check_names(files)
     for name in (DOCUMENT, *TEXTS):
         if not files.get(name, "").strip():
