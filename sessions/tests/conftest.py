@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time as machine_time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,9 +11,14 @@ import pytest
 from django.contrib.auth.models import User
 
 from faults import packs
+from faults import selectors as fault_selectors
 from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
 from sessions import clock, services
 from sessions.models import InterviewSession, Question, QuestionBank, QuestionVersion
+from sessions.observer import loop
+from sessions.observer.cluster import ClusterWatch
+from sessions.observer.loop import Observer
+from sessions.observer.session_watch import SessionWatch
 
 CATALOG = Path(packs.__file__).parents[1] / "catalog"
 SLUG = "architecture-mismatch"
@@ -143,3 +150,45 @@ def jobs(db):
 def kinds():
     """Return the kinds of a session's events, in order."""
     return lambda session: list(session.events.order_by("seq").values_list("kind", flat=True))
+
+
+@pytest.fixture
+def own_redis(settings, redis_url):
+    """The real Redis."""
+    settings.REDIS_URL = redis_url
+
+
+@pytest.fixture
+def observer(own_redis, time, monkeypatch):
+    """Make observers whose threads do nothing by themselves; the test ticks them."""
+    monkeypatch.setattr(loop.Sweeper, "start", lambda self: None)
+    monkeypatch.setattr(loop.Sweeper, "close", lambda self: None)
+    made = []
+
+    def make(name):
+        made.append(Observer(threading.Event(), time, holder=name))
+        return made[-1]
+
+    return make
+
+
+@pytest.fixture
+def watched(broken, time, monkeypatch):
+    """The session's watch; the test looks itself, so that one thread writes to its database."""
+    kube = fault_selectors.kube_for(broken.cluster)
+    marked = []
+    cluster = ClusterWatch(kube, (), time)
+    watch = SessionWatch(broken, cluster, lambda pk, names: marked.append((pk, frozenset(names))), time)
+    watch.marked = marked
+    watch.cluster.start()
+    eventually(lambda: watch.cluster.cache.complete)
+    yield watch
+    watch.cluster.close()
+
+
+def eventually(true, seconds=60.0):
+    """Wait until something that another process does has happened."""
+    end, gate = machine_time.monotonic() + seconds, threading.Event()
+    while not true():
+        assert machine_time.monotonic() < end, "it did not happen in time"
+        gate.wait(0.05)

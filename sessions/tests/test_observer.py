@@ -1,4 +1,4 @@
-"""The observer: its lease, and a session under watch on a real practice cluster."""
+"""The observer: its lease, and a session under watch on a real practice cluster that it loses."""
 
 from __future__ import annotations
 
@@ -17,24 +17,13 @@ from django.db import transaction
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import Lease
-from faults.packs import PackError
-from sessions import events, frames, nudges, presence, services
+from sessions import events, frames, nudges, services
 from sessions.models import CheckState, InterviewSession, StagedPart
 from sessions.observer import loop, screens, session_watch
-from sessions.observer.cluster import PANEL_KINDS, ClusterWatch
-from sessions.observer.cluster_sessions import ClusterSessions
-from sessions.observer.loop import Observer
 from sessions.observer.screens import EVERY_PANEL
-from sessions.observer.session_watch import SessionWatch
+from sessions.tests.conftest import eventually
 
-POD, EVENT = ("v1", "Pod"), ("v1", "Event")
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture
-def own_redis(settings, redis_url):
-    """The real Redis."""
-    settings.REDIS_URL = redis_url
 
 
 def shown(session, name, role="interviewer"):
@@ -44,20 +33,6 @@ def shown(session, name, role="interviewer"):
 
 def seq(session, role="interviewer"):
     return frames.snapshot(str(session.uuid), role).seq
-
-
-@pytest.fixture
-def observer(own_redis, time, monkeypatch):
-    """Make observers whose threads do nothing by themselves; the test ticks them."""
-    monkeypatch.setattr(loop.Sweeper, "start", lambda self: None)
-    monkeypatch.setattr(loop.Sweeper, "close", lambda self: None)
-    made = []
-
-    def make(name):
-        made.append(Observer(threading.Event(), time, holder=name))
-        return made[-1]
-
-    return make
 
 
 def test_one_observer_is_active_and_the_other_takes_over_when_it_falls_silent(db, observer, time):
@@ -214,7 +189,7 @@ def test_a_session_whose_cluster_has_no_kubeconfig_yet_is_left_alone(observer, l
     assert active._watches == {}
 
 
-# A session under watch, on a real practice cluster.
+# A session under watch, on a real practice cluster that the test changes.
 
 
 @pytest.fixture
@@ -246,156 +221,6 @@ def broken(draft, ada, practice, first_pack, monkeypatch):
     InterviewSession.objects.filter(pk=draft.pk).update(cluster=cluster, environment=environment, state=state)
     yield services.start(session=InterviewSession.objects.get(pk=draft.pk), actor=ada)
     fault_services.release_cluster(cluster=cluster)
-
-
-@pytest.fixture
-def watched(broken, time, monkeypatch):
-    """The session's watch; the test looks itself, so that one thread writes to its database."""
-    kube = fault_selectors.kube_for(broken.cluster)
-    marked = []
-    cluster = ClusterWatch(kube, (), time)
-    watch = SessionWatch(broken, cluster, lambda pk, names: marked.append((pk, frozenset(names))), time)
-    watch.marked = marked
-    watch.cluster.start()
-    eventually(lambda: watch.cluster.cache.complete)
-    yield watch
-    watch.cluster.close()
-
-
-def eventually(true, seconds=60.0):
-    """Wait until something that another process does has happened."""
-    end, gate = machine_time.monotonic() + seconds, threading.Event()
-    while not true():
-        assert machine_time.monotonic() < end, "it did not happen in time"
-        gate.wait(0.05)
-
-
-def test_changes_of_the_cluster_wake_the_checks_only_where_they_read_and_somebody_is_judged(watched, broken, time):
-    watched.look()
-    ours = broken.environment.namespaces["workloads"]
-    watched._has_changed.clear()
-    watched._changed(EVENT, ours)
-    assert not watched._has_changed.is_set()
-    assert watched.marked[-1] == (broken.pk, frozenset({"events"}))
-    watched._changed(POD, ours)
-    assert watched._has_changed.is_set()
-    InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
-    watched.look()
-    watched._has_changed.clear()
-    watched._changed(POD, ours)
-    assert not watched._has_changed.is_set()
-    time.advance(session_watch.PROBE.total_seconds())
-    watched.look()
-    assert watched.marked[-1] == (broken.pk, screens.CLUSTER_PANELS)
-
-
-def test_a_cluster_is_followed_once_its_session_is_prepared(observer, broken, monkeypatch):
-    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
-    active = observer("first")
-    InterviewSession.objects.filter(pk=broken.pk).update(state="preparing")
-    active.tick()
-    assert (active._watches, active._clusters) == ({}, {})
-    assert active._is_busy  # so that it looks again soon
-    InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
-    active._follow()
-    assert list(active._watches) == [broken.pk]
-    active._stand_down()
-
-
-@pytest.fixture
-def ready_beside_another(broken):
-    """A session that is ready, while another one is being prepared."""
-    InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
-    other = InterviewSession.objects.get(pk=broken.pk)
-    other.pk, other.uuid, other.join_token_hash = None, uuid.uuid4(), ""
-    other.environment, other.cluster, other.state = None, None, "preparing"
-    other.save()
-    return broken
-
-
-def test_a_ready_session_that_nobody_sees_waits_a_moment_for_those_that_are_prepared(
-    observer, ready_beside_another, time, monkeypatch
-):
-    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
-    active = observer("first")
-    active.tick()
-    assert active._watches == {}
-    time.advance(loop.MAX_WAIT.total_seconds())
-    active._follow()
-    assert list(active._watches) == [ready_beside_another.pk]
-    active._stand_down()
-
-
-@pytest.mark.parametrize("reason", ["somebody is there", "it begins", "nothing else is prepared", "Redis is away"])
-def test_a_ready_session_is_followed_at_once_where_that_matters(
-    observer, ready_beside_another, time, monkeypatch, reason
-):
-    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
-    active, session = observer("first"), ready_beside_another
-    active.tick()
-    assert active._watches == {}
-    if reason == "somebody is there":
-        presence.seen(str(session.uuid), session.owner_id, "page", time())
-    elif reason == "it begins":
-        InterviewSession.objects.filter(pk=session.pk).update(state="live")
-    elif reason == "nothing else is prepared":
-        InterviewSession.objects.exclude(pk=session.pk).update(state="ready")
-    else:
-        monkeypatch.setattr(presence, "of_many", lambda uuids, now: None)
-    active._follow()
-    assert list(active._watches) == [session.pk]
-    active._stand_down()
-
-
-def test_a_change_in_another_sessions_namespace_shows_in_nothing_but_the_nodes(watched, broken):
-    watched.look()
-    watched._has_changed.clear()
-    watched._changed(POD, "of-another-session")
-    assert watched.marked[-1] == (broken.pk, frozenset({"nodes"}))
-    watched._changed(EVENT, "of-another-session")
-    assert watched.marked[-1] == (broken.pk, frozenset())
-    assert not watched._has_changed.is_set()
-
-
-def test_sessions_of_one_cluster_share_its_watch_and_its_thread(observer, broken, monkeypatch):
-    """A hundred sessions on a shared cluster cost its API server one list and watch of each kind."""
-    monkeypatch.setattr(ClusterSessions, "_look", lambda self: None)  # one thread writes to the test's database
-    active = observer("first")
-    other = InterviewSession.objects.get(pk=broken.pk)
-    other.pk, other.uuid, other.join_token_hash, other.environment = None, uuid.uuid4(), "", None
-    other.save()
-    active.tick()
-    first, second = active._watches[broken.pk], active._watches[other.pk]
-    assert first.cluster is second.cluster
-    assert len(active._clusters) == 1
-    assert sum(thread.name.startswith("checks") for thread in threading.enumerate()) == 1
-    eventually(lambda: first.cluster.cache.complete)
-    assert len(first.cluster._tasks) == len(first.cluster.kinds)
-    InterviewSession.objects.filter(pk=other.pk).update(released_at=broken.created_at)
-    active._follow()
-    assert list(active._watches) == [broken.pk]
-    assert first.cluster.is_alive
-    InterviewSession.objects.filter(pk=broken.pk).update(released_at=broken.created_at)
-    active._follow()
-    assert active._clusters == {}
-    assert not first.cluster.is_alive
-
-
-def test_a_session_whose_scenario_cannot_be_read_begins_no_watch(observer, broken, monkeypatch, caplog):
-    def unreadable(run):
-        raise PackError("arm-image", "scenario.yaml", "was changed by hand")
-
-    monkeypatch.setattr(session_watch.fault_selectors, "bound_pack", unreadable)
-    active = observer("first")
-    active.tick()
-    assert "cannot be watched yet" in caplog.text
-    assert (active._watches, active._clusters) == ({}, {})
-
-
-def test_a_kind_that_a_new_scenario_reads_is_watched_from_then_on(watched):
-    watched.cluster.include([("v1", "ConfigMap")])
-    eventually(lambda: watched.cluster.cache.complete and watched.cluster.cache.objects(("v1", "ConfigMap")))
-    assert not watched.must_be_renewed
 
 
 def test_a_live_session_is_watched_judged_and_resolved(watched, broken, time, ada):
@@ -460,23 +285,6 @@ def test_what_we_take_back_while_an_interview_runs_is_no_verdict(watched, broken
         watched.look()
     assert dict(CheckState.objects.values_list("key", "verdict")) == verdicts
     assert broken.outages.exists() == (withdrawn == "scenario"), "silence of what we dropped is no outage"
-
-
-def test_a_watch_whose_stream_ended_asks_to_be_made_anew(watched):
-    assert not watched.must_be_renewed
-    watched.cluster._watches[0].close()
-    eventually(lambda: watched.must_be_renewed)
-
-
-def test_watching_another_cluster_takes_no_thread(watched, broken, time):
-    before = set(threading.enumerate())
-    second = ClusterWatch(fault_selectors.kube_for(broken.cluster), [("v1", "ConfigMap")], time)
-    second.start()
-    eventually(lambda: second.cache.complete)
-    assert set(threading.enumerate()) == before
-    assert len(second.kinds) == len(PANEL_KINDS) + 1
-    second.close()
-    assert not second.is_alive
 
 
 def test_the_observer_process_ends_in_good_order_on_sigterm(tmp_path, redis_url):
