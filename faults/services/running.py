@@ -86,6 +86,7 @@ def _inject(work: Work, run: FaultRun) -> None:
         work.report(*LOOKING[FaultRun.Purpose(run.purpose)], **begun)
         run.fingerprint_before = _picture_before(run)
         work.update(fingerprint_before=run.fingerprint_before, mirrored_deadline=run.deadline)
+        refuse_while_engaged(run.cluster)  # one that came before this run could be found among those to stop
     else:
         work.update(**begun)
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
