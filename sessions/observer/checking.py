@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db import transaction
 
-from faults import checks
-from faults.checks import Check, Condition, Failure, Held, Outcome
+from faults import checks, selectors
+from faults.checks import Check, Condition, Failure, Held, ObjectRead, Outcome
 from faults.models import FaultRun
 from faults.packs import Pack
 from sessions import events
@@ -114,11 +114,41 @@ def _judge(look: _Look, state: CheckState, check: Check, outcome: Outcome) -> Fa
 
 
 def _note_cause(look: _Look, state: CheckState, check: Check, outcome: Outcome) -> None:
-    """Look for the cause when a check begins to fail; what broke a guard stays with it."""
-    began = outcome.verdict == "fail" and state.verdict != CheckState.Verdict.FAIL
-    if began and state.broken_at is None and state.verdict != CheckState.Verdict.NOT_RUN:
+    """Look for the cause when a check begins to fail; what broke a guard stays with it.
+
+    A fault's checks fail from the first look on. A guard that does was broken before its part began.
+    """
+    if outcome.verdict != "fail" or state.verdict == CheckState.Verdict.FAIL or state.broken_at is not None:
+        return
+    if state.verdict == CheckState.Verdict.NOT_RUN:
+        cause = _cause_in_earlier_parts(look, check) if state.guard else Cause()
+    else:
         cause = look.cause_of(check.condition, look.now)
+    if cause.change or state.verdict != CheckState.Verdict.ERROR:  # an error of ours makes nobody forget
         state.change, state.changed_by, state.traceable = cause.change, cause.changed_by[:120], cause.traceable
+
+
+def _cause_in_earlier_parts(look: _Look, check: Check) -> Cause:
+    """Return what broke a guard of another scenario that looks at the same kinds of objects, and is broken still."""
+    kinds = _kinds_of(check)
+    broken = CheckState.objects.filter(
+        scenario__session=look.session, guard=True, broken_at__isnull=False, verdict=CheckState.Verdict.FAIL
+    )
+    for other in broken.exclude(scenario=look.scenario).select_related("scenario__run").order_by("-broken_at"):
+        if other.change and kinds & _kinds_of_guard(other):
+            return Cause(other.change, other.changed_by, other.traceable)
+    return Cause()
+
+
+def _kinds_of_guard(state: CheckState) -> set[tuple[str, str, str]]:
+    assert state.scenario.run is not None  # only what was injected is checked
+    guards = selectors.bound_pack(state.scenario.run).guards
+    return {kind for guard in guards if guard.key == state.key for kind in _kinds_of(guard)}
+
+
+def _kinds_of(check: Check) -> set[tuple[str, str, str]]:
+    reads = (read for read in check.condition.reads.values() if isinstance(read, ObjectRead))
+    return {(read.api_version, read.kind, read.namespace) for read in reads}
 
 
 def _tell(look: _Look, state: CheckState, check: Check, outcome: Outcome, *, newly_held: bool) -> None:

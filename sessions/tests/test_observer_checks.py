@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faults import checks, selectors
+from faults import services as fault_services
 from faults.checks import Outcome
 from faults.models import FaultRun
 from sessions import services
@@ -157,6 +158,51 @@ def test_what_nobody_is_known_to_have_done_is_marked_so(record, live, client, ad
     client.force_login(ada)
     page = client.get(f"/sessions/{live.uuid}/scorecard/").content.decode()
     assert "Not traceable to the candidate." in page
+
+
+CORDON = Cause("Node n1: spec.unschedulable nothing -> true", "kubectl-cordon", traceable=True)
+CLOSED = WELL | {"nodes-untouched": Outcome("fail", "n1 (cordoned)")}
+
+
+def later_scenario(session):
+    """Return the scenario of a part that begins now, in the same cluster."""
+    version = next(v for v in fault_services.seed_catalog() if v.scenario.slug == "gpu-requests")
+    run = FaultRun.objects.create(
+        cluster=session.environment.cluster, scenario_version=version, namespaces={}, status="active"
+    )
+    return session.scenarios.create(scenario_version=version, run=run, part=1, position=9)
+
+
+@pytest.mark.parametrize("mended", [False, True])
+def test_a_guard_that_was_broken_in_an_earlier_part_keeps_its_cause_in_a_later_one(record, live, time, mended):
+    record(BROKEN)
+    record(BROKEN, CLOSED, seconds=1, cause_of=lambda condition, now: CORDON)
+    record(BROKEN, CLOSED, seconds=10)
+    record(BROKEN, WELL if mended else CLOSED, seconds=10)
+    later = later_scenario(live)
+    pack = selectors.bound_pack(later.run)
+    outcomes = {row.key: FAIL for row in pack.checks} | {row.key: PASS for row in pack.guards}
+    outcomes |= {key: Outcome("fail", "seen") for key in ("nodes-untouched", "neighbour-serves")}
+    for seconds in (0, 10):
+        checking.record(later, pack, outcomes, time.advance(seconds))
+    states = {state.key: state for state in CheckState.objects.filter(scenario=later)}
+    assert states["nodes-untouched"].broken_at is not None
+    told = words.cause_in_words(states["nodes-untouched"])
+    assert told.startswith(
+        "No change is known" if mended else "Node n1: spec.unschedulable nothing -> true (by kubectl"
+    )
+    assert (words.UNTRACED in told) is mended
+    assert states["neighbour-serves"].change == ""  # of another namespace
+
+
+def test_an_error_of_ours_makes_nobody_forget_the_cause(record):
+    record(BROKEN)
+    record(BROKEN, CLOSED, seconds=1, cause_of=lambda condition, now: CORDON)
+    record(BROKEN, dict.fromkeys(WELL, Outcome("error", "no answer")), seconds=2)
+    for seconds in (2, 15, 15, 10):
+        states = record(BROKEN, CLOSED, seconds=seconds)
+    assert states["nodes-untouched"].broken_at is not None
+    assert states["nodes-untouched"].change == CORDON.change
 
 
 def test_a_look_that_ends_after_the_pause_is_not_written(record, live, ada):
