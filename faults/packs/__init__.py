@@ -6,10 +6,10 @@ from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
 from faults.packs.loader import parse
 from faults.packs.model import Criterion, Hint, InjectStep, Solution, Variant, WrongTurn
+from faults.packs.new_packs import check_new
 from faults.packs.pack import Pack
 from faults.packs.requires import ClusterValue, NodePool, Requires
 from faults.packs.rights import AccessRule
-from faults.packs.shell_lines import check_new
 
 __all__ = [
     "AccessRule",

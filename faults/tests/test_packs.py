@@ -95,6 +95,20 @@ def test_a_stored_version_with_typed_steps_stays_readable(edit):
         packs.check_new(packs.parse(files).template.document)
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows[1].pop("kind"), "rubric.1.kind: is needed: one of diagnosis, fix, communication"),
+        (lambda rows: rows.pop(), "rubric: has no criterion of the kind communication"),
+    ],
+    ids=["none", "left-out"],
+)
+def test_a_pack_that_is_taken_in_has_criteria_of_all_three_kinds(edit, change, words):
+    document = packs.parse(edit(lambda d: change(d["rubric"]))).template.document
+    with pytest.raises(PackError, match=words):
+        packs.check_new(document)
+
+
 def test_binding_twice_starts_from_the_placeholders(varied):
     pack = varied.bind(parameters={"job": "vision-train"})
     assert "`nightly-train`" in pack.bind().statement
