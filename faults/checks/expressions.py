@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
 from functools import lru_cache
 from types import ModuleType
 from typing import Any
@@ -19,6 +20,9 @@ sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
 
 import cel  # noqa: E402
 
+from faults.checks import placement  # noqa: E402
+from faults.checks.lookups import dig as _dig  # noqa: E402
+from faults.checks.lookups import rows as _rows  # noqa: E402
 from faults.checks.quantities import parse_quantity  # noqa: E402
 
 MAX_LENGTH = 2000
@@ -90,23 +94,6 @@ def _refuse(what: str, names: Collection[str]) -> None:
 
 def _first_line(exc: Exception) -> str:
     return str(exc).strip().splitlines()[0][:300] if str(exc).strip() else type(exc).__name__
-
-
-def _dig(obj: Any, path: str, default: Any) -> Any:
-    """Return the value at a dotted path; digits index into lists."""
-    for part in str(path).split("."):
-        if isinstance(obj, Mapping) and part in obj:
-            obj = obj[part]
-        elif isinstance(obj, list) and part.isdigit() and int(part) < len(obj):
-            obj = obj[int(part)]
-        else:
-            return default
-    return default if obj is None else obj
-
-
-def _rows(obj: Any, path: str) -> list[Any]:
-    value = _dig(obj, path, [])
-    return value if isinstance(value, list) else []
 
 
 def _condition(obj: Any, kind: str) -> bool:
@@ -189,6 +176,19 @@ def _created(obj: Any) -> str:
     return str(_dig(obj, "metadata.creationTimestamp", ""))  # RFC 3339 in UTC: in order as text
 
 
+def _seconds(begin: Any, end: Any) -> float:
+    """The seconds from one time of the API to another; zero where one of them is missing."""
+    first, last = _moment(begin), _moment(end)
+    return 0.0 if first is None or last is None else last - first
+
+
+def _moment(text: Any) -> float | None:
+    try:
+        return datetime.fromisoformat(str(text)).astimezone(UTC).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
 def _available(deployment: Any) -> bool:
     """Whether every replica that is asked for is available, and at least one is asked for."""
     wanted = _dig(deployment, "spec.replicas", 1)
@@ -230,6 +230,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "quantity": _quantity,
     "reaches_host": _reaches_host,
     "restarts": _restarts,
+    "seconds": _seconds,
+    "selects": placement.selects,
     "state": _state,
+    "tolerates": placement.tolerates,
     "waiting_reason": _waiting_reason,
 }

@@ -67,9 +67,76 @@ def test_the_newest_object_is_the_one_that_was_created_last():
     assert expressions.run("newest(pods).map(p, p.metadata.name) == ['2'] && newest([]) == []", {"pods": pods})
 
 
+def test_the_seconds_between_two_times_and_none_where_one_is_missing():
+    assert expressions.run("seconds('2026-01-05T12:00:00Z', '2026-01-05T12:01:30.5Z') == 90.5", {}) is True
+    assert expressions.run("seconds('', '2026-01-05T12:00:00Z') + seconds('now', 'then') == 0.0", {}) is True
+
+
+def wanting(**spec):
+    """Return a job whose pods want these things of their node."""
+    return {"spec": {"template": {"spec": spec}}}
+
+
+def near(*expressions_, fields=()):
+    terms = [{"matchExpressions": list(expressions_), "matchFields": list(fields)}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    return wanting(affinity={"nodeAffinity": required})
+
+
+def matching(key, operator, *values):
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("job", "selected"),
+    [
+        (wanting(), True),
+        (wanting(nodeSelector={"tier": "large"}), True),
+        (wanting(nodeSelector={"tier": "large", "zone": "a"}), False),
+        (near(matching("tier", "In", "small", "large")), True),
+        (near(matching("tier", "NotIn", "large")), False),
+        (near(matching("zone", "NotIn", "a"), matching("zone", "DoesNotExist")), True),
+        (near(matching("zone", "Exists")), False),
+        (near(matching("memory", "Gt", "15000")), True),
+        (near(matching("memory", "Gt", "81920")), False),
+        (near(matching("memory", "Lt", "81920")), False),
+        (near(matching("memory", "Lt", "81921")), True),
+        (near(matching("tier", "Gt", "1")), False),
+        (near(matching("tier", "Like", "large")), False),
+        (near(fields=[matching("metadata.name", "In", "node-1")]), True),
+        (near(fields=[matching("metadata.name", "In", "node-2")]), False),
+        (near(), False),
+    ],
+)
+def test_a_node_is_selected_as_the_scheduler_does_it(job, selected):
+    node = {"metadata": {"name": "node-1", "labels": {"tier": "large", "memory": "81920"}}}
+    assert expressions.run("selects(job, node)", {"job": job, "node": node}) is selected
+    pod = {"spec": job["spec"]["template"]["spec"]}
+    assert expressions.run("selects(pod, node)", {"pod": pod, "node": node}) is selected
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "team", "operator": "Exists"}, True),
+        ({"key": "team", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "team", "value": "vision"}, True),
+        ({"key": "team", "value": "vision", "effect": "NoSchedule"}, True),
+        ({"key": "team", "value": "speech"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+    ],
+)
+def test_a_taint_is_tolerated_as_the_scheduler_does_it(toleration, tolerated):
+    values = {"pod": {"spec": {"tolerations": [toleration]}}}
+    values["taint"] = {"key": "team", "value": "vision", "effect": "NoSchedule"}
+    assert expressions.run("tolerates(pod, taint)", values) is tolerated
+
+
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_no_function_fails_whatever_an_object_holds(odd):
     calls = {"field": "x, 'a.b', 0", "condition": "x, 'Ready'", "gpu_use": "x, x", "join": "x, ','"}
+    calls |= dict.fromkeys(("seconds", "selects", "tolerates"), "x, x")
     for name in expressions.FUNCTIONS:
         expressions.run(f"type({name}({calls.get(name, 'x')})) != null_type", {"x": odd, "null_type": 0})
 
