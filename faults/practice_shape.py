@@ -9,6 +9,7 @@ from typing import Any
 
 from faults.inventory import GPU, MIG_LABEL, PRODUCT_LABEL, Inventory, NodeKind, described, lacking, suits
 from faults.packs import NodePool, Pack, Requires
+from faults.toolbox_nodes import EFFECT, NODE_ROLE
 
 Obj = dict[str, Any]
 NODES, GPUS, PRODUCT = 3, 8, "H100"
@@ -29,6 +30,7 @@ PRODUCT_LABELS = {
 """The products that a practice cluster can have, each as GPU feature discovery and as GKE label it."""
 CANNOT = "“{title}” needs {what}, which no practice cluster can have."
 CONTRADICTS = "“{one}” and “{other}” cannot share a cluster: “{title}” needs {what} if the other has its nodes."
+NO_SUCH_GPU = "“{title}” needs a toolbox with a GPU ({products}), which no practice cluster can have as well."
 TOO_MANY = "The scenarios need {count} nodes together; a practice cluster has at most {most}. Leave one out."
 
 
@@ -89,6 +91,8 @@ def shape_for(packs: Iterable[Pack]) -> PracticeShape:
     for pool in (pool for requires in wanted for pool in requires.all_pools):
         if sum(known.count for known in pools if suits(known.kind, pool)) < pool.count:
             _add(pools, pool)
+    if product := _toolbox_product(wanted):
+        pools.append(PracticePool(1, 1, product, ((NODE_ROLE, ""),), (TAINT, (NODE_ROLE, EFFECT, ""))))
     more = dict.fromkeys(addon for requires in wanted for addon in requires.addons if addon not in ADDONS)
     return PracticeShape(pools, (*ADDONS, *more))
 
@@ -102,6 +106,10 @@ def refusal(packs: Sequence[Pack]) -> str:
         for pack in (one, other):
             for what in _missing([one, other], pack.requires):
                 return CONTRADICTS.format(one=one.title, other=other.title, title=pack.title, what=what)
+    asking = [pack for pack in packs if pack.requires.toolbox_gpu]
+    if asking and not _toolbox_product(pack.requires for pack in asking):
+        products = " or ".join(asking[-1].requires.toolbox_gpu)
+        return NO_SUCH_GPU.format(title=asking[-1].title, products=products)
     count = sum(pool.count for pool in shape_for(packs).pools)
     return TOO_MANY.format(count=count, most=MAX_NODES) if count > MAX_NODES else ""
 
@@ -110,6 +118,13 @@ def _missing(packs: Sequence[Pack], requires: Requires) -> list[str]:
     unknown = [pool for pool in requires.pools if pool.products and not PRODUCT_LABELS.keys() & set(pool.products)]
     without_addons = replace(requires, addons=())
     return [described(pool) for pool in unknown] or [*lacking(shape_for(packs).inventory, without_addons)]
+
+
+def _toolbox_product(wanted: Iterable[Requires]) -> str:
+    """Return the first product that suits every toolbox which is to have a GPU; empty where none is to, or can."""
+    asked = [requires.toolbox_gpu for requires in wanted if requires.toolbox_gpu]
+    known = [name for name in asked[0] if name in PRODUCT_LABELS] if asked else []
+    return next((name for name in known if all(name in products for products in asked)), "")
 
 
 def _add(pools: list[PracticePool], wanted: NodePool) -> None:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from faults.packs import AccessRule
+from faults.toolbox_nodes import NODE_ROLE, SET_ASIDE, TOLERATION
 
 Obj = dict[str, Any]
 NAME = "toolbox"
@@ -23,6 +24,9 @@ HOME = "/home/toolbox"
 USER_ID = 1000
 TOOLS = ("kubectl", "crane", "curl", "jq", "python3")
 """The programs that briefs and solutions may count on; ``deploy/toolbox.Dockerfile`` installs them."""
+OF_GPU = ("nvidia-smi",)
+"""Those that come with a GPU, from its node."""
+NO_GPU = f"without a GPU: no node of the cluster has one, {SET_ASIDE}"
 PRACTICE_IMAGE = "ghcr.io/platform-tools/toolbox:1"
 """The image on simulated nodes, which know its programs; ``make images`` builds the same for real ones."""
 _RBAC = "rbac.authorization.k8s.io"
@@ -54,15 +58,30 @@ current-context: toolbox
 
 @dataclass(frozen=True, slots=True)
 class Toolbox:
-    """The toolbox that a session was planned with: its namespace and the image of its pod."""
+    """The toolbox that a session was planned with: its namespace, the image of its pod, and whether it has a GPU.
+
+    ``lacks_gpu``: a scenario asks for one, and the cluster has none set aside.
+    """
 
     namespace: str
     image: str
+    gpu: bool = False
+    lacks_gpu: bool = False
 
     @property
     def command(self) -> str:
         """The command that enters it."""
         return f"kubectl exec -it {NAME} -n {self.namespace} -- bash"
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The programs in it."""
+        return TOOLS + OF_GPU if self.gpu else TOOLS
+
+    @property
+    def lack(self) -> str:
+        """What a scenario asks of it in vain, in words; empty where there is nothing."""
+        return NO_GPU if self.lacks_gpu else ""
 
     def dump(self) -> Obj:
         """Return it as JSON."""
@@ -107,7 +126,8 @@ def role(box: Toolbox) -> Obj:
 def pod(box: Toolbox, *, account: str, selected: str) -> Obj:
     """Return the pod; kubectl in it selects the namespace ``selected``.
 
-    It stays on its node whatever becomes of that, and asks for next to nothing of it.
+    It stays on its node whatever becomes of that, and asks for next to nothing of it. With a GPU it has a node of its
+    own; without one it keeps off nodes that have any.
     """
     spec = {
         "serviceAccountName": account,
@@ -117,8 +137,9 @@ def pod(box: Toolbox, *, account: str, selected: str) -> Obj:
         "tolerations": [
             {"operator": "Exists", "effect": "NoExecute"},
             {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            *([TOLERATION] if box.gpu else []),
         ],
-        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_WITHOUT_GPU]}},
+        **({"nodeSelector": {NODE_ROLE: ""}} if box.gpu else {"affinity": _OFF_GPU_NODES}),
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,
@@ -144,10 +165,20 @@ def why_not_running(pod: Obj) -> str:
     return str(next(filter(None, (*reasons, *refused)), status.get("phase") or "Pending"))
 
 
-_WITHOUT_GPU = {
-    "weight": 100,
-    "preference": {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}]},
+_OFF_GPU_NODES = {
+    "nodeAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 100,
+                "preference": {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}]},
+            }
+        ]
+    }
 }
+
+
+_GPU = {"nvidia.com/gpu": "1"}
+_ENV_OF_GPU = [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"}]  # nvidia-smi, and nothing that computes
 
 
 def _container(box: Toolbox, kubeconfig: str) -> Obj:
@@ -157,10 +188,10 @@ def _container(box: Toolbox, kubeconfig: str) -> Obj:
         "imagePullPolicy": "IfNotPresent",
         "command": ["sh", "-c", _START, NAME, kubeconfig],
         "workingDir": HOME,
-        "env": [{"name": "HOME", "value": HOME}],
+        "env": [{"name": "HOME", "value": HOME}, *(_ENV_OF_GPU if box.gpu else [])],
         "resources": {
             "requests": {"cpu": "10m", "memory": "32Mi"},
-            "limits": {"cpu": "1", "memory": "512Mi", "ephemeral-storage": "2Gi"},
+            "limits": {"cpu": "1", "memory": "512Mi", "ephemeral-storage": "2Gi", **(_GPU if box.gpu else {})},
         },
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [{"name": "home", "mountPath": HOME}],

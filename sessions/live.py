@@ -65,7 +65,8 @@ class EventRow:
 class NodeRow:
     """A node with its GPUs; ``cpu`` in cores and ``memory`` with its unit, as text.
 
-    ``readings`` is what Prometheus tells of the GPUs; empty where it tells nothing.
+    ``readings`` is what Prometheus tells of the GPUs; empty where it tells nothing. ``for_toolbox``: it is there for
+    the candidate's toolbox alone, and nothing that is counted.
     """
 
     name: str
@@ -78,6 +79,7 @@ class NodeRow:
     cpu: str
     memory: str
     readings: tuple[GpuReading, ...] = ()
+    for_toolbox: bool = False
 
     @property
     def key(self) -> str:

@@ -89,7 +89,11 @@ def open_stage(version: ScenarioVersion, pack: Pack, parameters: Mapping[str, st
     with _practice_cluster(name, pack) as cluster:
         namespaces, packs = dict(pack.namespaces), [pack]
         planned = services.plan_environment_run(
-            cluster=cluster, namespaces=namespaces, deadline=_deadline(), packs=packs
+            cluster=cluster,
+            namespaces=namespaces,
+            deadline=_deadline(),
+            packs=packs,
+            toolbox_gpu=services.has_gpu_for_toolbox(cluster=cluster, packs=packs),
         )
         environment = services.inject_run(run_id=planned.pk, holder=HOLDER)
         services.grant_rights(run=_plan(version, pack, parameters, cluster))

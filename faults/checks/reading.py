@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from faults.checks.model import AccessRead, CommandRead, LogRead, MetricRead, ObjectRead, PageRead, Read
 from faults.errors import Invalid, NotFound, Unanswered
+from faults.toolbox_nodes import is_set_aside
 
 T = TypeVar("T")
 Obj = dict[str, Any]
@@ -81,6 +82,8 @@ def _read(read: Read, values: Obj, reader: Reader) -> Any:
 
 def _objects(read: ObjectRead, reader: Reader) -> list[Obj]:
     found = reader.list(read.api_version, read.kind, read.namespace, read.label_selector)
+    if read.kind == "Node":
+        found = [node for node in found if not is_set_aside(node)]
     return [obj for obj in found if not read.name or obj["metadata"]["name"] == read.name]
 
 

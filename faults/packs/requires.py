@@ -45,7 +45,8 @@ class Requires:
 
     ``nodes`` with ``gpus`` each, of any kind, and ``pools`` of certain kinds, which may be the same nodes. No node
     may have more than ``max_gpus``, nor a label of ``no_labels`` (``key=value``). The images are on the nodes of a
-    practice cluster from the start, so that nobody waits for a pull; ``addons`` it has beside the usual ones.
+    practice cluster from the start, so that nobody waits for a pull; ``addons`` it has beside the usual ones. With
+    ``toolbox_gpu`` the toolbox has a GPU of one of these products, on a node of its own.
     """
 
     tiers: tuple[str, ...]
@@ -57,6 +58,7 @@ class Requires:
     addons: tuple[str, ...] = ()
     max_gpus: int | None = None
     no_labels: tuple[str, ...] = ()
+    toolbox_gpu: tuple[str, ...] = ()
 
     @property
     def all_pools(self) -> tuple[NodePool, ...]:
@@ -94,6 +96,7 @@ def build(row: Obj) -> Requires:
         addons=tuple(row.get("addons", [])),
         max_gpus=row.get("max-gpus"),
         no_labels=tuple(row.get("no-labels", [])),
+        toolbox_gpu=tuple(row.get("toolbox-gpu", [])),
     )
 
 
@@ -103,7 +106,10 @@ def build_values(document: Obj) -> dict[str, ClusterValue]:
 
 
 def check(document: Obj) -> None:
-    """Raise ``PackError`` for pools of one name, and for values that no pool can give."""
+    """Raise ``PackError`` for pools of one name, values that no pool can give, and a GPU that is everybody's."""
+    if "toolbox-gpu" in document["requires"] and "shared" in document["requires"]["tiers"]:
+        message = "takes a node, which nobody has to themselves on shared clusters; remove shared from requires.tiers"
+        raise PackError(DOCUMENT, "requires.toolbox-gpu", message)
     counts: dict[str, int] = {}
     for number, row in enumerate(document["requires"].get("pools", [])):
         if row["name"] in counts:

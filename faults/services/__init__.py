@@ -51,7 +51,7 @@ from faults.services.requirements import (
 )
 from faults.services.reverting import recheck_reverted, revert_run
 from faults.services.running import confirm_symptom, inject_run
-from faults.services.toolboxes import missing_toolbox, toolbox_image
+from faults.services.toolboxes import has_gpu_for_toolbox, missing_toolbox, toolbox_image
 from faults.services.work import Report
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "exclusive_lease",
     "give_back_cluster",
     "grant_rights",
+    "has_gpu_for_toolbox",
     "inject_run",
     "inspect_cluster",
     "lease_cluster",

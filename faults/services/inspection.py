@@ -16,8 +16,9 @@ from faults.models import Cluster
 from faults.services.credentials import note_credentials
 from faults.services.leasing import check_kubeconfig
 from faults.services.requirements import take_inventory
-from faults.services.toolboxes import toolbox_image
+from faults.services.toolboxes import nodes_for_toolboxes, toolbox_image
 from faults.toolbox import NAME, Toolbox
+from faults.toolbox_nodes import SET_ASIDE
 
 TIMEOUT_S = (2.0, 4.0)  # to connect, and between two bytes: somebody waits for the page
 MIN_MINOR = 30  # admission policies are stable from 1.30 on
@@ -61,7 +62,8 @@ def _findings(cluster: Cluster) -> tuple[Inventory | None, list[Finding]]:
         inventory = take_inventory(kube)
         findings = [_version(kube), _permissions(kube, cluster), _gpus(inventory), _pod_security(kube)]
         note_credentials(cluster=cluster, accepted=True)
-        return inventory, [*findings, _metrics(inventory), _gpu_metrics(cluster), _toolbox(cluster)]
+        toolbox = [_toolbox(cluster), _toolbox_gpu(kube)]
+        return inventory, [*findings, _metrics(inventory), _gpu_metrics(cluster), *toolbox]
     except Unauthorized as exc:
         note_credentials(cluster=cluster, accepted=False)
         return None, [Finding("Credentials", f"{exc.message.rstrip('.')} (401): replace the kubeconfig above", False)]
@@ -149,6 +151,15 @@ def _toolbox(cluster: Cluster) -> Finding:
     image = toolbox_image(cluster)
     text = image or "None, since TOOLBOX_IMAGE is not set: candidates have the tools of their own machines only"
     return Finding("Toolbox", text, bool(image), needed=False)
+
+
+def _toolbox_gpu(kube: Kube) -> Finding:
+    """Tell whether ``nvidia-smi`` runs in toolboxes; scenarios that like to have it there go without."""
+    found = nodes_for_toolboxes(kube.list("v1", "Node"))
+    text = (
+        f"On {found[0]}" if found else f"None, since no node with a GPU has {SET_ASIDE}: nvidia-smi runs in pods only"
+    )
+    return Finding("Toolbox with a GPU", text, bool(found), needed=False)
 
 
 def _metrics(inventory: Inventory) -> Finding:

@@ -26,13 +26,14 @@ def plan_environment_run(
     packs: Iterable[Pack] = (),
     access: Iterable[AccessRule] = (),
     toolbox_namespace: str | None = None,
+    toolbox_gpu: bool = False,
 ) -> FaultRun:
     """Plan a session's namespaces (logical name -> real name), the candidate's identity, and a toolbox.
 
     There is no toolbox where the cluster has no image for it, nor without packs, whose solutions run in it, unless
-    its namespace is named. The limits of the namespaces follow from the cluster's tier and from what the packs ask
-    for. ``access`` are the rights by verb and resource that are known already; ``grant_rights`` adds what depends on
-    a variant.
+    its namespace is named; with ``toolbox_gpu`` (``has_gpu_for_toolbox``) it has a GPU. The limits of the namespaces
+    follow from the tier of the cluster and from what the packs ask for. ``access`` are the rights by verb and
+    resource that are known already; ``grant_rights`` adds what depends on a variant.
     """
     if not namespaces:
         raise FaultError("An environment needs at least one namespace.")
@@ -46,7 +47,8 @@ def plan_environment_run(
     if toolbox_namespace is None and needed:
         toolbox_namespace = NAMESPACE
     image = toolbox_image(cluster) if toolbox_namespace else ""
-    box = Toolbox(toolbox_namespace, image) if toolbox_namespace and image else None
+    lacks = not toolbox_gpu and any(pack.requires.toolbox_gpu for pack in needed)
+    box = Toolbox(toolbox_namespace, image, toolbox_gpu, lacks) if toolbox_namespace and image else None
     own = list(namespaces.values())
     if rules := subtract(access, environment.common_rules(own, rails, box)):
         rails = rails.with_grants([Grant(rules)])

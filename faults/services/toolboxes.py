@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from django.conf import settings
 
 from faults import selectors
 from faults.clock import Clock, RealClock
 from faults.errors import NotFound
+from faults.inventory import is_open, kind_of
 from faults.models import Cluster, FaultRun
+from faults.packs import Pack
 from faults.tiers import policy_of
 from faults.toolbox import NAME, PRACTICE_IMAGE, Toolbox, why_not_running
+from faults.toolbox_nodes import is_set_aside
 
 LOOK_S = 0.1
+Obj = dict[str, Any]
 
 
 def toolbox_image(cluster: Cluster) -> str:
     """Return the image of toolboxes in a cluster; empty where none is named for real ones."""
     return PRACTICE_IMAGE if policy_of(cluster).may_be_dropped else str(settings.TOOLBOX_IMAGE)
+
+
+def has_gpu_for_toolbox(*, cluster: Cluster, packs: Iterable[Pack]) -> bool:
+    """Return whether a session's toolbox gets a GPU: a scenario asks for one, and a node is set aside for it.
+
+    Raises ClusterError.
+    """
+    if not any(pack.requires.toolbox_gpu for pack in packs):
+        return False
+    return bool(nodes_for_toolboxes(selectors.kube_for(cluster).list("v1", "Node")))
+
+
+def nodes_for_toolboxes(nodes: Iterable[Obj]) -> list[str]:
+    """Return the names of the nodes that are set aside for toolboxes, open, and have a GPU."""
+    return [node["metadata"]["name"] for node in nodes if is_set_aside(node) and is_open(node) and kind_of(node).gpus]
 
 
 def missing_toolbox(*, run: FaultRun, hold_s: float = 0.0, clock: Clock | None = None) -> str:

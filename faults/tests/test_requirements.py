@@ -81,6 +81,11 @@ def found(*nodes, groups=()) -> Inventory:
         ({"requires": {"pools": [{**T4, "taints": [{"key": "a", "effect": "Never"}]}]}}, "pools.0.taints.0.effect"),
         ({"requires": {"nodes": 1, "gpus": 1, "addons": ["toaster"]}}, "requires.addons.0"),
         ({"requires": {"nodes": 1, "gpus": 1, "no-labels": ["a"]}}, "requires.no-labels.0"),
+        ({"requires": {"nodes": 1, "gpus": 1, "toolbox-gpu": []}}, "requires.toolbox-gpu"),
+        (
+            {"requires": {"nodes": 1, "gpus": 1, "tiers": ["shared"], "toolbox-gpu": ["T4"]}},
+            "requires.toolbox-gpu takes a node, which nobody has to themselves on shared clusters",
+        ),
         ({"cluster-values": {"node": {"pool": "small"}}}, "cluster-values.node.pool there is no pool small"),
         ({"cluster-values": {"node": {}}}, "cluster-values.node"),
         (
@@ -178,6 +183,26 @@ def test_partitions_are_asked_for_by_the_label_of_the_mig_manager():
     assert asked["nodes"][-1]["labels"] == {"nvidia.com/mig.config": "all-1g.10gb"}
 
 
+def test_a_toolbox_with_a_gpu_has_a_node_of_its_own_which_is_nobody_elses():
+    one, two = ({"nodes": 1, "gpus": 1, "toolbox-gpu": products} for products in (["V100", "L4", "T4"], ["T4", "L4"]))
+    asking = [made(requires=one), made(requires=two)]
+    shape = shape_for(asking)
+    assert shape.dump()["nodes"][2:] == [
+        {
+            "count": 1,
+            "gpus": 1,
+            "product": "L4",
+            "labels": {"node-role.kubernetes.io/toolbox": ""},
+            "taints": [
+                {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+                {"key": "node-role.kubernetes.io/toolbox", "value": "", "effect": "NoSchedule"},
+            ],
+        }
+    ]
+    small = made(requires={"pools": [{"name": "small", "count": 1, "gpus": 1, "products": ["L4"]}]})
+    assert lacks(shape.inventory, [small], "it").startswith("“One” needs 1 node with at least 1 GPU (L4)")
+
+
 def test_the_products_are_those_of_practice_clusters():
     path = CATALOG.parents[1] / "kubesim" / "gpu" / "products.yaml"
     known = yaml.safe_load(path.read_text(encoding="utf-8"))["products"]
@@ -214,6 +239,9 @@ APART = [
         [{"tiers": ["practice"]}, {"tiers": ["dedicated"]}], "“Two” is made for dedicated clusters", id="tier"
     ),
     pytest.param([{}, {"agent": True}], "“Two” needs the node agent", id="agent"),
+    pytest.param(
+        [{"toolbox-gpu": ["T4"]}, {"toolbox-gpu": ["L4"]}], "“Two” needs a toolbox with a GPU (L4)", id="toolbox"
+    ),
 ]
 
 

@@ -11,9 +11,11 @@ from faults.guardrails import Guardrails
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
+from faults.services.toolboxes import nodes_for_toolboxes
 from faults.tests.conftest import NAMESPACES, deadline
-from faults.tests.variants import TELLS
+from faults.tests.variants import PACKS, TELLS
 from faults.toolbox import NAME, NAMESPACE, PRACTICE_IMAGE, Toolbox, why_not_running
+from faults.toolbox_nodes import NODE_ROLE
 
 pytestmark = pytest.mark.django_db
 HOME = "ml-training"
@@ -104,6 +106,31 @@ def test_a_real_cluster_has_a_toolbox_once_its_image_is_named(db, settings):
     assert planned() is None
     settings.TOOLBOX_IMAGE = "registry.example.com/toolbox:1"
     assert planned() == Toolbox(NAMESPACE, "registry.example.com/toolbox:1")
+
+
+def node(name, *, gpus="1", labels=(NODE_ROLE,), taints=(NODE_ROLE,), closed=False):
+    return {
+        "metadata": {"name": name, "labels": dict.fromkeys(labels, "")},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints], "unschedulable": closed},
+        "status": {"allocatable": {"nvidia.com/gpu": gpus}},
+    }
+
+
+def test_only_an_open_node_with_a_gpu_that_a_taint_keeps_free_is_there_for_toolboxes():
+    others = [node("a", gpus="0"), node("b", labels=()), node("c", taints=()), node("d", closed=True)]
+    assert nodes_for_toolboxes([*others, node("own")]) == ["own"]
+
+
+def test_a_real_cluster_without_a_node_for_it_has_a_toolbox_that_says_what_it_lacks(db, settings):
+    settings.TOOLBOX_IMAGE = "registry.example.com/toolbox:1"
+    lab = Cluster.objects.create(name="lab", tier=Cluster.Tier.DEDICATED)
+    asking = next(pack for pack in PACKS if pack.requires.toolbox_gpu)
+    planned = {"cluster": lab, "namespaces": NAMESPACES, "deadline": deadline(), "packs": [asking]}
+    without = selectors.toolbox_of(services.plan_environment_run(**planned))
+    assert (without.gpu, without.tools[-1]) == (False, "python3")
+    assert "without a GPU: no node of the cluster has one, the label node-role.kubernetes.io/toolbox" in without.lack
+    with_gpu = selectors.toolbox_of(services.plan_environment_run(**planned, toolbox_gpu=True))
+    assert (with_gpu.tools[-1], with_gpu.lack) == ("nvidia-smi", "")
 
 
 @pytest.mark.parametrize(

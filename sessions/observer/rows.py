@@ -9,6 +9,7 @@ from typing import Any
 
 from faults.metrics import GpuReading, Readings
 from faults.plain_text import plain_line
+from faults.toolbox_nodes import is_set_aside
 from sessions.kinds import DEPLOYMENT, EVENT, JOB, NODE, POD, Kind
 from sessions.live import EventRow, LiveState, NodeRow, PodRow, WorkloadRow
 from sessions.observer.cache import Cache, Obj
@@ -231,6 +232,7 @@ def _node_row(node: Obj, used: int, readings: Iterable[GpuReading]) -> NodeRow:
         cpu=str(offered.get("cpu", "")),
         memory=f"{quantity(offered['memory']) / 2**30:.0f} GiB" if "memory" in offered else "",
         readings=tuple(readings)[:MAX_GPUS],
+        for_toolbox=is_set_aside(node),
     )
 
 

@@ -83,10 +83,11 @@ def nodes(subject: Subject) -> Context:
     live = subject.live
     rows = live.nodes if live else []
     readings = [GpuView(gpu) for row in rows for gpu in row.readings]
+    counted = [row for row in rows if not row.for_toolbox]
     return {
         "nodes": rows,
-        "gpus": sum(row.gpus for row in rows),
-        "gpus_used": sum(row.gpus_used for row in rows),
+        "gpus": sum(row.gpus for row in counted),
+        "gpus_used": sum(row.gpus_used for row in counted),
         "readings": readings[:MAX_READINGS],
         "more_readings": max(0, len(readings) - MAX_READINGS),
         "metrics_at": live.metrics_at if live else None,

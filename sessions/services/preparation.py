@@ -132,12 +132,19 @@ def _cluster(work: Work) -> None:
 
 
 def _environment(work: Work) -> None:
-    run = _environment_run(work.session)
+    run = _environment_run(work.session, toolbox_gpu=_toolbox_gpu(work.session))
     inject(run, work)
 
 
+def _toolbox_gpu(session: InterviewSession) -> bool:
+    """Ask the cluster for the toolbox's GPU, before any row is locked."""
+    if session.environment_id is not None:
+        return False  # it is planned already
+    return fault_services.has_gpu_for_toolbox(cluster=_cluster_of(session), packs=session_packs(session))
+
+
 @transaction.atomic
-def _environment_run(session: InterviewSession) -> FaultRun:
+def _environment_run(session: InterviewSession, *, toolbox_gpu: bool) -> FaultRun:
     session = locked(session)
     if session.environment is None:
         packs = session_packs(session)
@@ -148,6 +155,7 @@ def _environment_run(session: InterviewSession) -> FaultRun:
             packs=packs,
             access=[rule for pack in packs for rule in pack.access_of_every_variant(real_namespaces(session, pack))],
             toolbox_namespace=_toolbox_namespace(session),
+            toolbox_gpu=toolbox_gpu,
         )
         session.save(update_fields=["environment"])
     return session.environment

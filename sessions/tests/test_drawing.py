@@ -108,6 +108,16 @@ def test_a_gpu_that_is_taken_sends_the_node_and_the_sum(live, time):
     assert "2 of 8 GPUs" in found["slots"]["gpus"]
 
 
+def test_the_node_of_the_toolbox_is_marked_and_not_counted(live, time):
+    rows = [
+        NodeRow("node-1", True, True, "amd64", "H100", 8, 3, "96", "1008 GiB"),
+        NodeRow("own", True, True, "amd64", "T4", 1, 1, "96", "360 GiB", for_toolbox=True),
+    ]
+    html = panels.draw(live, "nodes", panels.INTERVIEWER, LiveState(nodes=rows, synced_at=NOON)).html()
+    assert "3 of 8 GPUs in use" in html
+    assert html.count(">Toolbox</span>") == 1
+
+
 def test_text_cannot_pose_as_a_part():
     parts = Parts()
     template = Template("{% load live_parts %}{{ text }}{% slot 'count' %}<b>1</b>{% endslot %}")

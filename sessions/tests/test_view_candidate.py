@@ -149,3 +149,6 @@ def test_the_live_page_tells_how_to_enter_the_toolbox_to_be_copied(candidate, li
     assert '<code id="cmd-toolbox">kubectl exec -it toolbox -n toolbox-a1 -- bash</code>' in page
     assert 'data-copy="cmd-toolbox"' in page
     assert "has kubectl, crane, curl, jq and python3, with your own rights" in page
+    live.environment.parameters["toolbox"]["gpu"] = True
+    live.environment.save()
+    assert "has kubectl, crane, curl, jq, python3 and nvidia-smi, with" in candidate.get(url(live)).content.decode()

@@ -137,7 +137,13 @@ def test_the_command_that_enters_the_toolbox_is_shown_before_and_during_the_inte
     ready.environment.parameters = {"toolbox": {"namespace": "toolbox", "image": "x"}}
     ready.environment.save()
     assert command in page(ready)
-    assert command in page(services.start(session=ready, actor=ada))
+    ready.environment.parameters["toolbox"]["lacks_gpu"] = True
+    ready.environment.save()
+    lack = "without a GPU: no node of the cluster has one"
+    assert lack in page(ready)
+    live = page(services.start(session=ready, actor=ada))
+    assert command in live
+    assert lack in live
 
 
 def test_the_candidates_rights_are_listed_before_and_during_the_interview(page, draft, ada):

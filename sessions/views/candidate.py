@@ -10,7 +10,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from faults.errors import ClusterError, FaultError
-from faults.toolbox import TOOLS
 from sessions import clock, frames, presence, selectors, services
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
@@ -64,7 +63,7 @@ def _page(
     error: str = "",
     seq: int | None = None,
 ) -> HttpResponse:
-    screen = progress.candidate_screen(session)
+    screen, toolbox = progress.candidate_screen(session), selectors.toolbox_for(session)
     context = {
         "session": session,
         "screen": screen,
@@ -74,8 +73,8 @@ def _page(
         "has_cluster": session.environment_id is not None,
         "file_name": FILE_NAME,
         "namespace": _namespace(session),
-        "toolbox": selectors.toolbox_for(session),
-        "tools": f"{', '.join(TOOLS[:-1])} and {TOOLS[-1]}",
+        "toolbox": toolbox,
+        "tools": f"{', '.join(toolbox.tools[:-1])} and {toolbox.tools[-1]}" if toolbox else "",
         "now_ms": round(clock.now().timestamp() * 1000),
         "error": error,
         "seq": seq,
