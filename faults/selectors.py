@@ -19,7 +19,7 @@ from faults.kube import addresses
 from faults.kube.client import Kube
 from faults.kube.config import Access, parse
 from faults.kube.discovery import Resource
-from faults.metrics import PrometheusSource, find_service, through_api_server, through_url
+from faults.metrics import PrometheusSource, find_services, through_api_server, through_url
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
@@ -107,11 +107,17 @@ def impatient_kube_for(cluster: Cluster) -> Kube:
 
 
 def prometheus_for(cluster: Cluster) -> PrometheusSource:
-    """Return the cluster's Prometheus: at the stored address, or else behind the API server. Raises ClusterError."""
+    """Return the cluster's Prometheus: at the stored address, or else behind the API server, where it knows others.
+
+    Raises ClusterError.
+    """
     if cluster.prometheus_url:
         return through_url(cluster.prometheus_url, loopback=loopback_is_allowed())
     kube = impatient_kube_for(cluster)
-    return through_api_server(kube, find_service(kube))
+    first, *others = find_services(kube)
+    source = through_api_server(kube, first)
+    source.others = [partial(through_api_server, kube, service) for service in others]
+    return source
 
 
 def checked_access(access: Access) -> Access:

@@ -102,7 +102,8 @@ class WorkloadRow:
 class LiveState:
     """A session's cluster as last heard. ``stale_since`` is set while the cluster does not answer.
 
-    ``metrics_at`` is when Prometheus last told the GPUs' readings, ``metrics_error`` why it does not now.
+    ``metrics_at`` is when Prometheus last told anything, ``metrics_error`` why it does not now; ``gpus_at`` is when
+    it last told of GPUs, ``no_gpus`` who knows of none now.
     """
 
     pods: list[PodRow] = field(default_factory=list)
@@ -113,6 +114,8 @@ class LiveState:
     stale_since: datetime | None = None
     metrics_at: datetime | None = None
     metrics_error: str = ""
+    gpus_at: datetime | None = None
+    no_gpus: str = ""
     objects: Callable[[Kind], list[dict[str, Any]]] = field(default=lambda kind: [])
     """The session's objects of a kind, and those of no namespace, for panels that read a kind of their own."""
 

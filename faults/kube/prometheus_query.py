@@ -6,7 +6,7 @@ For conditions that are looked at directly, as when a symptom is awaited. What i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from urllib.parse import urlencode
@@ -52,11 +52,24 @@ class Service:
 
 def find_service(cluster: ServiceReader) -> Service:
     """Return the service of the cluster's Prometheus. Raises ``NotFound`` where no usual installation is seen."""
+    return next(_services(cluster))
+
+
+def find_services(cluster: ServiceReader) -> list[Service]:
+    """Return the services of all of its Prometheus servers, that of ``find_service`` first. Raises ``NotFound``."""
+    return [*dict.fromkeys(_services(cluster))]
+
+
+def _services(cluster: ServiceReader) -> Iterator[Service]:
+    """Yield services, some of them twice; each selector is asked for when it is needed."""
+    is_any = False
     for selector in SELECTORS:
         found = [_service(each) for each in cluster.list("v1", "Service", label_selector=selector)]
-        if usable := sorted((each for each in found if each is not None), key=str):
-            return usable[0]
-    raise NotFound("The cluster has no service of a Prometheus.")
+        for service in sorted((each for each in found if each is not None), key=str):
+            is_any = True
+            yield service
+    if not is_any:
+        raise NotFound("The cluster has no service of a Prometheus.")
 
 
 def query(cluster: ServiceReader, service: Service, promql: str) -> Sequence[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -21,12 +21,16 @@ TIMEOUT_S = (1.0, 2.0)  # to connect, and between two bytes
 
 
 class PrometheusSource:
-    """One Prometheus. Not for several threads at once. Every failure is a ``ClusterError``."""
+    """One Prometheus. Not for several threads at once. Every failure is a ``ClusterError``.
+
+    ``others`` connect to further servers of the same cluster: one may have what another has lost.
+    """
 
     def __init__(
         self, url: str, adapter: ClusterAdapter, where: str, headers: Mapping[str, str] | None = None
     ) -> None:
         self.where = where
+        self.others: Sequence[Callable[[], PrometheusSource]] = ()
         session = BoundedSession()
         sent = dict(headers) if headers else None
         self._client = PrometheusConnect(url, headers=sent, session=session, timeout=TIMEOUT_S)

@@ -78,11 +78,13 @@ class PodReading:
 
 @dataclass(frozen=True, slots=True)
 class Readings:
-    """A cluster at one time."""
+    """A cluster at one time. ``gpus_at`` is when GPUs were told of last, ``no_gpus`` who knows of none now."""
 
     at: datetime
     gpus: tuple[GpuReading, ...] = ()
     pods: tuple[PodReading, ...] = ()
+    gpus_at: datetime | None = None
+    no_gpus: str = ""
 
 
 def pod_query(namespaces: Collection[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from faults.backoff import next_pause
 from faults.errors import ClusterError, Unreachable
 from faults.metrics import readings
 from faults.metrics.prometheus import PrometheusSource
-from faults.metrics.readings import Readings
+from faults.metrics.readings import GpuReading, Readings
 
 SCRAPE_INTERVAL = timedelta(seconds=15)
 """Prometheus' interval in the usual installations, and ours of asking: more often would tell nothing new."""
@@ -84,9 +85,36 @@ class Sampler:
 
     def _ask(self, namespaces: Collection[str], at: datetime) -> Readings:
         source = self._source = self._source or self._connect()
-        gpus = readings.parse_gpus(source.query(readings.GPU_QUERY))
-        pods = source.query(readings.pod_query(namespaces)) if namespaces else []
-        return Readings(at, gpus, readings.parse_pods(pods, gpus))
+        gpus, asked = self._gpus(source)
+        pods = self._source.query(readings.pod_query(namespaces)) if namespaces else []
+        before = self._newest.gpus_at if self._newest else None
+        found = Readings(at, gpus, readings.parse_pods(pods, gpus), at if gpus else before)
+        return found if gpus else replace(found, no_gpus=f"asked {' and '.join(asked)}")
+
+    def _gpus(self, source: PrometheusSource) -> tuple[tuple[GpuReading, ...], list[str]]:
+        """Return what a server tells of GPUs, and who was asked.
+
+        Where it knows none, or is silent, the cluster's other servers are asked; one that knows any is the source
+        from now on. Raises ClusterError where the first is silent, and none of the others helps.
+        """
+        failure, asked = None, [source.where]
+        try:
+            if gpus := readings.parse_gpus(source.query(readings.GPU_QUERY)):
+                return gpus, asked
+        except ClusterError as exc:
+            failure = exc
+        for connect in source.others:
+            other = connect()
+            asked.append(other.where)
+            if gpus := _gpus_of(other):
+                other.others = [self._connect]  # in case that this one loses them, too
+                self.close()
+                self._source = other
+                return gpus, asked
+            other.close()
+        if failure is not None:
+            raise failure
+        return (), asked
 
     def _fail(self, exc: ClusterError, at: datetime) -> None:
         self.close()
@@ -95,3 +123,10 @@ class Sampler:
         self._due = at + timedelta(seconds=max(self._pause_s, interval))
         with self._lock:
             self._error = exc.message
+
+
+def _gpus_of(source: PrometheusSource) -> tuple[GpuReading, ...]:
+    try:
+        return readings.parse_gpus(source.query(readings.GPU_QUERY))
+    except ClusterError:
+        return ()

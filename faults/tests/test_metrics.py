@@ -13,7 +13,7 @@ from faults import metrics, selectors
 from faults.errors import ClusterError, Unreachable
 from faults.kube.client import Kube
 from faults.metrics import http_session, readings, sampler
-from faults.tests.prometheus_server import gpu, prometheus, sample, vector  # noqa: F401 - a fixture
+from faults.tests.prometheus_server import gpu, prometheus, running, sample, vector  # noqa: F401 - a fixture
 
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 TRAIN = {"namespace": "ml", "pod": "train-0"}
@@ -228,6 +228,49 @@ def test_a_prometheus_that_hangs_is_given_up(prometheus, monkeypatch):  # noqa: 
     gate.set()
 
 
+@pytest.fixture
+def two(prometheus, clock):  # noqa: F811
+    """Two servers of one cluster, of which the first is found first, and a sampler."""
+    with running() as second:
+
+        def connect():
+            first = metrics.through_url(prometheus.url, loopback=True)
+            first.where, first.others = "first", [lambda: metrics.through_url(second.url, loopback=True)]
+            return first
+
+        found = metrics.Sampler(connect, clock)
+
+        def look():
+            clock.advance(metrics.SCRAPE_INTERVAL.total_seconds())
+            found.look([])
+            return found.newest
+
+        yield prometheus, second, look
+        found.close()
+
+
+@pytest.mark.parametrize("answer", [vector(), (503, {}, b"no healthy upstream")], ids=["no series", "silent"])
+def test_where_one_server_has_lost_the_gpus_another_of_the_cluster_is_asked(two, answer):
+    first, second, look = two
+    first.always(answer)
+    second.tells([gpu("GPU_UTIL", 97)], [])
+    assert look().gpus[0].util == 97
+    assert look().no_gpus == ""
+    assert (len(first.queries), len(second.queries)) == (1, 2)
+    second.tells([], [])
+    first.tells([gpu("GPU_UTIL", 3)], [])
+    assert look().gpus[0].util == 3
+
+
+def test_where_no_server_has_any_gpu_it_is_told_who_was_asked_and_since_when(two, clock):
+    first, second, look = two
+    assert (look().gpus_at, look().no_gpus) == (None, "asked first and 127.0.0.1")
+    first.tells([gpu("GPU_UTIL", 97)], [])
+    seen = look().at
+    first.tells([], [])
+    assert (look().gpus_at, look().gpus) == (seen, ())
+
+
 # A practice cluster, whose Prometheus is behind the API server.
 
 
@@ -275,3 +318,4 @@ def test_the_services_of_the_usual_installations_are_found(kube: Kube, labels, p
         meta = {"name": name, "namespace": "default", "labels": put}
         kube.create({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": named}})
     assert str(metrics.find_service(kube)) == f"default/mine:{chosen}"
+    assert [str(service) for service in metrics.find_services(kube)] == [f"default/mine:{chosen}"]

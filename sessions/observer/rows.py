@@ -55,6 +55,7 @@ def live_state(
         rows_of_nodes = node_rows(cache.objects(NODE), cache.objects(POD), metrics.gpus if metrics else ())
         found.nodes = sorted(rows_of_nodes, key=unusable_first)
         found.metrics_at = metrics.at if metrics else None
+        found.gpus_at, found.no_gpus = (metrics.gpus_at, metrics.no_gpus) if metrics else (None, "")
     if "workloads" in names:
         workloads = map(workload_row, ours(JOB) + ours(DEPLOYMENT))
         found.workloads = sorted(workloads, key=lambda row: (row.namespace, row.name))

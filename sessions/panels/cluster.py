@@ -92,6 +92,8 @@ def nodes(subject: Subject) -> Context:
         "more_readings": max(0, len(readings) - MAX_READINGS),
         "metrics_at": live.metrics_at if live else None,
         "metrics_error": live.metrics_error if live else "",
+        "gpus_at": live.gpus_at if live else None,
+        "no_gpus": live.no_gpus if live and counted and any(row.gpus for row in counted) else "",
         **_freshness(subject),
     }
 

@@ -120,6 +120,25 @@ def test_without_any_metrics_gpus_are_shown_by_who_holds_them(cluster, prometheu
     assert 'class="heat"' not in html
 
 
+def test_a_prometheus_that_knows_no_gpu_is_told_of_with_when_it_last_did(cluster, prometheus, live, time):  # noqa: F811
+    prometheus.tells([], [])
+    lost = [drawn_after_a_turn(cluster, live)]
+    time.advance(SCRAPE_INTERVAL.total_seconds())
+    prometheus.tells([gpu("GPU_UTIL", 97, **HELD)], [])
+    assert "97 % busy" in drawn_after_a_turn(cluster, live)
+    prometheus.tells([], [])
+    time.advance(SCRAPE_INTERVAL.total_seconds())
+    lost.append(drawn_after_a_turn(cluster, live))
+    assert "Prometheus knows no GPU" in lost[0]
+    assert "Prometheus has lost the GPUs; it had them" in lost[1]
+    assert all("asked 127.0.0.1" in html for html in lost)
+
+
+def drawn_after_a_turn(cluster, live):
+    cluster.metrics.take_turn()
+    return drawn(cluster, live)
+
+
 def test_metrics_are_asked_for_only_while_an_interview_is_under_way(cluster, live):
     watch = cluster._watches[live.pk]
     for state, running in (("ready", False), ("live", True), ("paused", True), ("ended", False)):
