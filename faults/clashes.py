@@ -1,4 +1,5 @@
-"""Scenarios that cannot be in one interview, because both change the same object, or the same field of one.
+"""Scenarios that cannot be in one interview: both change the same object or the same field of one, or one takes away
+by what the other is judged.
 
 Which variant a session will have is not known when it is planned; so all variants are compared. A name that the
 cluster decides may be any name.
@@ -24,6 +25,10 @@ CLASH = "“{one}” and “{other}” cannot be in one interview: both {act} {w
 MIXED = (
     "“{one}” and “{other}” cannot be in one interview: the first {act} {what}, which the second {other_act}. "
     "Leave one of them out."
+)
+METRICS = (
+    "“{one}” and “{other}” cannot be in one interview: until it is repaired, the first takes the GPU metrics away by "
+    "which the second is judged. Leave one of them out."
 )
 IMAGE = "“{one}” and “{other}” cannot be in one interview: each brings another image {what}. Leave one of them out."
 VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": "calls"}
@@ -70,6 +75,9 @@ def touches(pack: Pack) -> set[Touch]:
 
 def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Touch]) -> str:
     names = {"one": one.title, "other": other.title}
+    for taker, judged in ((one, other), (other, one)):
+        if "gpu-metrics" in taker.takes_away and judged.is_judged_by_gpu_metrics:
+            return METRICS.format(one=taker.title, other=judged.title)
     images = {image["name"]: image for image in one.images}
     for image in other.images:
         if image["name"] in images and images[image["name"]] != image:

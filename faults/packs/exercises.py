@@ -14,7 +14,17 @@ EXERCISES_SINCE = 2
 EVERY_TIER = ("practice", "dedicated", "shared")
 OF_FAULT = ("requires", "namespaces", "inject", "symptom", "checks", "guards", "solutions")
 OF_TASK = ("requires", "namespaces", "checks", "solutions")
-_OF_CLUSTER = ("requires", "namespaces", "existing", "rights", "images", "guards", "solutions", "wrong_turns")
+_OF_CLUSTER = (
+    "requires",
+    "namespaces",
+    "existing",
+    "takes-away",
+    "rights",
+    "images",
+    "guards",
+    "solutions",
+    "wrong_turns",
+)
 """Fields that mean nothing where there is no cluster to work on."""
 _NOWHERE = {"tiers": list(EVERY_TIER), "nodes": 0, "gpus": 0, "agent": False}
 

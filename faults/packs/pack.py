@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from faults.checks.model import Check, Condition
+from faults.checks.model import Check, Condition, MetricRead
 from faults.packs import building, course, only, requires
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
@@ -18,6 +18,8 @@ CLUSTER = "cluster."
 """Begins the placeholders, and the stored parameters, of values that the cluster decides."""
 
 SYMPTOM_SECONDS = 2.0
+GPU_METRICS = "DCGM_"
+"""Begins the names of the exporter's metrics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Pack:
     """The candidate's rights on top of those that every session gives."""
     namespaces: Mapping[str, str]
     existing: tuple[str, ...]
+    takes_away: tuple[str, ...]
+    """What the fault takes from the whole cluster, of that by which other scenarios may be judged."""
     variants: tuple[Variant, ...]
     cluster_values: Mapping[str, ClusterValue]
     """What the cluster decides, by name: where each value comes from."""
@@ -77,6 +81,13 @@ class Pack:
     def is_spoken(self) -> bool:
         """Whether it is only spoken about: it needs no cluster and has no checks."""
         return not self.has_fault and not self.template.document["checks"]
+
+    @property
+    def is_judged_by_gpu_metrics(self) -> bool:
+        """Whether a symptom, check or guard asks Prometheus about GPUs."""
+        conditions = [*self.symptom, *(row.condition for row in (*self.checks, *self.guards))]
+        reads = (read for condition in conditions for read in condition.reads.values())
+        return any(isinstance(read, MetricRead) and GPU_METRICS in read.promql for read in reads)
 
     @property
     def exercise(self) -> str:
@@ -151,6 +162,7 @@ class Pack:
             access=building.access(document, namespaces.values()),
             namespaces=dict(namespaces),
             existing=tuple(document.get("existing", [])),
+            takes_away=tuple(document.get("takes-away", [])),
             variants=building.variants(document),
             cluster_values=requires.build_values(document),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),

@@ -255,8 +255,18 @@ def test_scenarios_that_no_cluster_satisfies_together_are_told_apart(wanted, wor
     assert refusal_together(packs=both[:1]) == ""
 
 
-def test_the_catalogue_fits_into_one_interview():
-    assert refusal_together(packs=PACKS) == ""
+def test_the_catalogue_fits_into_one_interview_but_for_what_takes_away_the_metrics_of_another():
+    taker = next(pack for pack in PACKS if pack.takes_away)
+    judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
+    assert [pack.slug for pack in judged] == ["slow-training"]
+    assert refusal_together(packs=[pack for pack in PACKS if pack not in judged]) == ""
+    assert refusal_together(packs=[pack for pack in PACKS if pack is not taker]) == ""
+    for both in ([taker, *judged], [*judged, taker]):
+        assert refusal_together(packs=both) == (
+            "“The service that nobody can watch” and “A training job that takes weeks instead of hours” cannot be in "
+            "one interview: until it is repaired, the first takes the GPU metrics away by which the second is "
+            "judged. Leave one of them out."
+        )
 
 
 def test_two_scenarios_that_make_the_same_object_clash_and_in_namespaces_of_their_own_do_not():
