@@ -31,6 +31,7 @@ from kubesim.auth.tokens import ISSUER, TokenSigner
 from kubesim.availability import Availability
 from kubesim.changelog import ChangeLogError, Changes, State
 from kubesim.clock import Clock
+from kubesim.cloud.api import Cloud
 from kubesim.clusterfile import ClusterFile
 from kubesim.custom.definitions import Definitions
 from kubesim.errors import Obj
@@ -182,7 +183,10 @@ class Cluster:
         self._caller = Caller(self.store, self.operations.registry, self.nodes.fabric, clock)
         self.operations.ask = self._caller.ask
         policies = StorePolicies(self.store, self.operations.registry)
-        authorizer = Authorizer(policies, NodeAuthorizer(policies).refusal)
+        own = {"name": spec.name, "endpoint": urlsplit(server).hostname or "", "ca": ca.pem}
+        own["created"] = micro(spec.created_at)
+        self._cloud = Cloud(own, clock, self.nodes, self.operations.registry, self.nodes.fabric.firewall)
+        authorizer = Authorizer(policies, NodeAuthorizer(policies).refusal, self._cloud.iam.refusal)
         shared = keys.signer.issuer if keys.signer.issuer != ISSUER else ""
         if urlsplit(server).path.strip("/"):
             shared = server
@@ -203,6 +207,7 @@ class Cluster:
                 signer=keys.signer,
                 guard=self.guard,
                 nodes=self.nodes,
+                cloud=self._cloud,
                 address=server.removeprefix("https://").partition("/")[0],
                 fairness=Fairness(clock),
             )
@@ -239,6 +244,7 @@ class Cluster:
         wanted = pools_of(spec, file, practice=practice)
         seed = spec.name if practice else ""
         await pools.create(cluster._client("kubelet"), wanted, clock.now(), seed)
+        cluster._cloud.note_pools()
         if practice and any(pool.profile == "gke" for pool in wanted):
             await storage_classes.create(cluster._client("addon-manager"))
         state = pools.machines(wanted, clock.now(), seed, file.present if file else ())
@@ -278,6 +284,7 @@ class Cluster:
             place = server + path if keys.signer.issuer == ISSUER else server
             cluster = cls(spec, keys, clock, place, ca)
             cluster.store.load((saved.version, saved.objects), cluster._kinds)
+            cluster._cloud.restore(saved.cloud)
         cluster._note_changes()
         cluster._seeder.follow_namespaces()
         cluster._standing.follow()
@@ -288,7 +295,7 @@ class Cluster:
     def _note_changes(self) -> None:
         """Note from now on what changes."""
         self.changes.follow(self._other_changes)
-        self.nodes.touch = self.changes.touch
+        self.nodes.touch = self._cloud.touch = self.changes.touch
         self.store.subscribe(None, self._note_object)
 
     def _note_object(self, event: Event) -> None:
@@ -300,7 +307,7 @@ class Cluster:
 
     def _other_changes(self) -> State:
         """Return what has changed besides objects; it is taken together with them."""
-        return lines("kubelet", self.nodes.changes())
+        return lines("kubelet", self.nodes.changes()) | lines("cloud", self._cloud.state.changes())
 
     def _kinds(self, objects: Mapping[str, Iterable[Obj]]) -> dict[str, Kind]:
         """Return the kinds of a snapshot's tables; those of custom objects are learnt from their definitions."""

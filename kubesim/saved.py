@@ -21,6 +21,7 @@ class Saved:
     objects: dict[str, list[bytes]] = field(default_factory=dict)
     """JSON by table."""
     kubelets: Obj = field(default_factory=dict)
+    cloud: Obj = field(default_factory=dict)
 
     @classmethod
     def read(cls, state: State) -> Saved:
@@ -36,6 +37,8 @@ class Saved:
                     saved.objects.setdefault(table, []).append(value)
                 case ["kubelet", name]:
                     saved.kubelets[name] = orjson.loads(value)
+                case ["cloud", path]:
+                    saved.cloud[path] = orjson.loads(value)
         return saved
 
 

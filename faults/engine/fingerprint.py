@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -46,6 +46,8 @@ _VOLATILE_META = {
     "uid",
 }
 _VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"}
+_CLOUD, _MACHINE = "cloud ", "gce://"
+_VOLATILE_CLOUD = {"creationTimestamp", "etag", "fingerprint", "id", "selfLinkWithId", "uniqueId", "oauth2ClientId"}
 _EMPTY = (dict, list, str, type(None))
 """Types of which a false value counts as none; 0 and false are values."""
 _LEAVING = "leaving "
@@ -64,7 +66,27 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
         if _counts(resource) and (resource.api_version, resource.kind) != _NAMESPACE:
             objects += _scan(cluster, resource, there)
     present = {obj["metadata"]["uid"] for obj in objects}
-    return {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
+    found = {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
+    return found | _cloud_picture(cluster, _projects(objects))
+
+
+def _projects(objects: Iterable[Obj]) -> set[str]:
+    """Return the cloud projects in which the cluster's nodes are machines."""
+    places = (str(obj.get("spec", {}).get("providerID", "")) for obj in objects if obj["kind"] == "Node")
+    return {place.removeprefix(_MACHINE).partition("/")[0] for place in places if place.startswith(_MACHINE)}
+
+
+def _cloud_picture(cluster: ClusterPort, projects: Iterable[str]) -> Fingerprint:
+    """Return the part of a fingerprint that tells of the cloud around the cluster, where its API is at hand."""
+    assets = (asset for project in sorted(projects) for asset in cluster.cloud_assets(project))
+    return {_CLOUD + asset["name"]: _digest_of(orjson.dumps(_steady(asset))) for asset in assets}
+
+
+def _steady(value: Any) -> Any:
+    """Drop what the cloud writes by itself, or anew for the same resource."""
+    if isinstance(value, dict):
+        return {key: _steady(inner) for key, inner in value.items() if key not in _VOLATILE_CLOUD}
+    return [_steady(inner) for inner in value] if isinstance(value, list) else value
 
 
 def namespace_picture(cluster: ClusterPort) -> Fingerprint:
@@ -85,6 +107,8 @@ def namespaced_objects(cluster: ClusterPort, namespace: str) -> list[Obj]:
 
 def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Return every difference as a sentence; [] means that all is as it was."""
+    if not any(key.startswith(_CLOUD) for key in before):  # taken before pictures told of the cloud
+        after = {key: digest for key, digest in after.items() if not key.startswith(_CLOUD)}
     appeared = [f"{key} is left over" for key in after.keys() - before.keys()]
     stayed = {key: digest for key, digest in before.items() if stays(before, key)}
     vanished = [f"{key} is missing" for key in stayed.keys() - after.keys()]

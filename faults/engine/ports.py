@@ -73,6 +73,9 @@ class ClusterPort(Protocol):
     ) -> None:
         """Delete an object; with ``uid`` only that very one, with ``version`` only in that resourceVersion."""
 
+    def cloud_assets(self, project: str) -> Sequence[Obj]:
+        """Return what there is in a cloud project; nothing where the cluster leads to no cloud API."""
+
     def call(self, namespace: str, server: str, request: Request) -> Reply:
         """Send an HTTP request through the API server to ``pods/NAME:PORT`` or ``services/NAME:PORT``.
 

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -228,6 +229,12 @@ class Kube:
         found = prometheus_query.query(self, service, promql)
         self._prometheus = service  # looked for again after a failure only
         return found
+
+    def cloud_assets(self, project: str) -> Objects:
+        """Return the assets of a cloud project; none where the cluster's server has no such API for us."""
+        with suppress(errors.NotFound, errors.Forbidden):
+            return [*self._json("GET", f"/cloudasset/v1/projects/{quote(project, safe='')}/assets").get("assets", ())]
+        return []
 
     def review_access(self, user: str, attributes: Mapping[str, str]) -> Obj:
         """Return the status of a SubjectAccessReview: whether a user may do this, and why."""

@@ -71,6 +71,9 @@ class FakeCluster:
         found = [obj for key, obj in self.objects.items() if key[:2] == wanted and namespace in ("", key[2])]
         return copy.deepcopy(found)
 
+    def cloud_assets(self, project):
+        return []
+
     def get(self, api_version, kind, name, namespace=""):
         return copy.deepcopy(self._find(api_version, kind, namespace, name))
 

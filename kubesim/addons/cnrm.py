@@ -29,7 +29,7 @@ class FirewallController(Controller):
 
     async def sync(self, namespace: str, name: str) -> None:
         """Take all rules in, and say of one that it is in force."""
-        self._firewall.rules = rules(self._objects.items())
+        self._firewall.take(RESOURCE, rules(self._objects.items()))
         found = self._objects.get(namespace, name)
         if found is None or (found.get("status") or {}).get("observedGeneration") == found["metadata"].get(
             "generation"

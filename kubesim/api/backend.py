@@ -18,6 +18,7 @@ from kubesim.auth.reviews import Reviewer
 from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
 from kubesim.clock import Clock
+from kubesim.cloud.api import Cloud
 from kubesim.errors import Obj
 from kubesim.forwarded import client_of
 from kubesim.network.fabric import Fabric
@@ -80,6 +81,7 @@ class Backend:
     nodes: NodeAccess
     address: str
     fairness: Fairness
+    cloud: Cloud
 
     def asker(self, request: web.Request) -> User:
         """Return who sends a request, before any impersonation. Raises 401."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import uuid
+from functools import partial
 
 import orjson
 from aiohttp import web
@@ -56,12 +57,19 @@ class ApiServer:
     async def _answer(self, request: web.Request, path: str) -> web.StreamResponse:
         """Find out who asks and whether they may, then answer."""
         backend = self._backend
-        asking = backend.asker(request)
-        backend.fairness.admit(asking)
+        if backend.cloud.claims(path):
+            return await backend.cloud.answer(request, path, partial(self._admitted, request))
+        asking = self._admitted(request)
         response = await self._answer_user(request, path, asking)
         if not response.prepared and isinstance(response, web.Response):
             backend.fairness.charge(asking, max(response.content_length or 0, request.content_length or 0))
         return response
+
+    def _admitted(self, request: web.Request) -> User:
+        """Return who asks, if they have a share of the server left. Raises ApiError."""
+        asking = self._backend.asker(request)
+        self._backend.fairness.admit(asking)
+        return asking
 
     async def _answer_user(self, request: web.Request, path: str, asking: User) -> web.StreamResponse:
         """Answer somebody who is known and has a share left."""

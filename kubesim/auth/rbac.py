@@ -44,8 +44,8 @@ Beside = Callable[[User, Attributes], str | None]
 class Authorizer:
     """Answers whether a user may do something."""
 
-    def __init__(self, policies: Policies, more: Beside | None = None) -> None:
-        """``more`` is asked where no rule permits a request."""
+    def __init__(self, policies: Policies, *more: Beside) -> None:
+        """``more`` are asked where no rule permits a request."""
         self._policies = policies
         self._more = more
         self._revision = -1
@@ -60,8 +60,9 @@ class Authorizer:
         )
 
     def refusal(self, user: User, attributes: Attributes) -> str | None:
-        """Return why the authorizer beside this one permits no request, "" for no reason; None where it does."""
-        return "" if self._more is None else self._more(user, attributes)
+        """Return why no authorizer beside this one permits a request, "" for no reason; None where one does."""
+        found = [beside(user, attributes) for beside in self._more]
+        return None if None in found else "".join(filter(None, found))
 
     def reason(self, user: User, attributes: Attributes) -> str | None:
         """Return upstream's sentence about the binding that allows the request; None when nothing does."""

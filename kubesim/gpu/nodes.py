@@ -19,13 +19,14 @@ PRODUCTS = products()
 KUBELET_VERSION = "v1.34.4"
 OS_IMAGE = "Ubuntu 22.04.5 LTS"
 RUNTIME = "containerd://2.0.6"
-ZONE = "us-central1-a"
+PROJECT, ZONE = "ml-prod", "us-central1-a"
+POOL_LABEL = "cloud.google.com/gke-nodepool"
 ANNOTATIONS = {"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 
 
 def node_name(pool: str, index: int, seed: str = "") -> str:
     """Return the name of the ``index``-th node of a cluster, in a pool; ``seed`` sets clusters apart."""
-    return f"gke-ml-prod-{pool}-{_suffix(f'{seed}{pool}', 8)}-{_suffix(f'{seed}{pool}/{index}', 4)}"
+    return f"gke-{PROJECT}-{pool}-{_suffix(f'{seed}{pool}', 8)}-{_suffix(f'{seed}{pool}/{index}', 4)}"
 
 
 def node(index: int, gpus: int, created_at: datetime, product: Product, seed: str = "") -> Obj:
@@ -38,7 +39,7 @@ def node(index: int, gpus: int, created_at: datetime, product: Product, seed: st
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": _labels(name, machine, product, gpus), "annotations": {**ANNOTATIONS}},
-        "spec": {"podCIDR": cidr, "podCIDRs": [cidr], "providerID": f"gce://ml-prod/{ZONE}/{name}"},
+        "spec": {"podCIDR": cidr, "podCIDRs": [cidr], "providerID": f"gce://{PROJECT}/{ZONE}/{name}"},
         "status": {
             "capacity": capacity,
             "allocatable": _allocatable(capacity, machine),
@@ -83,6 +84,12 @@ async def register(client: Client, nodes: list[Obj]) -> list[str]:
             continue
         await client.update("nodes", {**made, "status": wanted["status"]}, subresource="status")
     return [wanted["metadata"]["name"] for wanted in nodes]
+
+
+def network_tags(node: Obj) -> frozenset[str]:
+    """Return by what firewall rules know a machine: the cluster, its node pool, itself, and its service account."""
+    pool = (node["metadata"].get("labels") or {}).get(POOL_LABEL)
+    return frozenset({PROJECT, pool or "", node["metadata"]["name"], f"gke-nodes@{PROJECT}.iam.gserviceaccount.com"})
 
 
 def _labels(name: str, machine: Machine, product: Product, gpus: int) -> dict[str, str]:

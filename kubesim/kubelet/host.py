@@ -95,7 +95,7 @@ class Node:
     disk: NodeDisk = field(default_factory=lambda: NodeDisk(host_tree))
     capacity: dict[str, str] = field(default_factory=dict)
     tags: frozenset[str] = frozenset()
-    """By which the cloud's firewall knows it: its own name and its pool's."""
+    """By which the cloud's firewall knows it."""
     foreign: bool = False
     """Whether it has joined a cluster that is not kubesim's."""
     port: int = 0

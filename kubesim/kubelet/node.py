@@ -12,7 +12,7 @@ from typing import Any, Unpack
 from kubesim.client import Client
 from kubesim.clock import Clock, Timer
 from kubesim.errors import ApiError, Obj
-from kubesim.gpu.nodes import conditions
+from kubesim.gpu.nodes import conditions, network_tags
 from kubesim.informer import Informer, WorkQueue, cancel
 from kubesim.kubelet import admit, announce, configuration, keeping, logs, registry, status, timings
 from kubesim.kubelet.access import Access
@@ -35,7 +35,6 @@ from kubesim.recorder import Recorder
 from kubesim.scheduler.state import NodeState
 from kubesim.times import parse, stamp
 
-POOL_LABEL = "cloud.google.com/gke-nodepool"
 UNEXPECTED = "UnexpectedAdmissionError"
 log = logging.getLogger(__name__)
 
@@ -271,7 +270,7 @@ class Kubelets:
             cidr=obj["spec"].get("podCIDR", self._cidr),
             port=port_of(obj),
             foreign=self._foreign,
-            tags=frozenset({name, (obj["metadata"].get("labels") or {}).get(POOL_LABEL, name)}),
+            tags=network_tags(obj),
             recorder=Recorder(self._client, self._clock, "kubelet", name),
             images=images,
             downloads=Downloads(images, lambda: configuration.max_pulls(self.watches.of(name).config)),

@@ -14,6 +14,8 @@ from kubesim.errors import Obj
 
 DEFAULT_PRIORITY = 1000
 EVERYWHERE = "0.0.0.0/0"
+METADATA = "169.254.169.254"
+"""The metadata and name server of the machines, which no rule closes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +44,20 @@ class Firewall:
     """The rules in force."""
 
     def __init__(self) -> None:
-        self.rules: tuple[Rule, ...] = ()
+        self._rules: dict[str, tuple[Rule, ...]] = {}
+
+    def take(self, source: str, rules: tuple[Rule, ...]) -> None:
+        """Let the rules of a source be these from now on."""
+        self._rules[source] = rules
 
     def passes(
         self, tags: frozenset[str], address: str, port: int, protocol: str = "tcp", *, egress: bool = True
     ) -> bool:
         """Whether traffic of a node gets through: to an address where it leaves, from one where it arrives."""
-        found = [r for r in self.rules if r.egress == egress and r.hits(tags, address, port, protocol)]
+        if address == METADATA:
+            return True
+        every = (rule for rules in self._rules.values() for rule in rules)
+        found = [r for r in every if r.egress == egress and r.hits(tags, address, port, protocol)]
         return min(found, key=lambda rule: (rule.priority, rule.allow)).allow if found else True
 
 

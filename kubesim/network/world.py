@@ -126,6 +126,11 @@ HEAD = {
 }
 
 
+def project_number(project: str) -> int:
+    """Return a project's number, which some names have in its identifier's place."""
+    return 100_000_000_000 + zlib.crc32(project.encode()) * 17
+
+
 def has_metadata(node: Obj) -> bool:
     """Tell whether a node is a machine of the cloud whose metadata server this is."""
     return str(node["spec"].get("providerID", "")).startswith(PROVIDER)
@@ -183,7 +188,7 @@ def _values(node: Obj) -> Any:
     labels, addresses = node["metadata"].get("labels") or {}, node["status"].get("addresses") or ()
     own = {
         "project": project,
-        "number": str(100_000_000_000 + zlib.crc32(project.encode()) * 17),
+        "number": str(project_number(project)),
         "zone": zone,
         "region": zone.rpartition("-")[0],
         "name": name,

@@ -5,7 +5,7 @@ Other nodes may join; nothing leads from here to their kubelets, whose addresses
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 
 from kubesim import kubelet
 from kubesim.api.backend import LogRequest
@@ -13,7 +13,7 @@ from kubesim.api.kubelets import Target, command_path, kubelet_of, log_path
 from kubesim.api.operations import Operations
 from kubesim.auth.tokens import TokenSigner
 from kubesim.clock import Clock
-from kubesim.errors import ApiError, Obj
+from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.inprocess import InProcessClient
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.access import Access
@@ -49,7 +49,7 @@ class Nodes:
         self.touch: Callable[[], None] = lambda: None
         """Called when there is something to keep that no change of an object tells of."""
         self.fabric = Fabric()
-        self._operations = operations
+        self._operations, self._store = operations, store
         self.fabric.door = self.door = Door(server, ca_pem)
 
     async def start(self, state: Obj) -> None:
@@ -72,6 +72,22 @@ class Nodes:
         if self._kubelets is not None:
             await self._kubelets.stop()
         await self.door.close()
+
+    def listed(self) -> Iterable[Obj]:
+        """Return the Node objects there are."""
+        return self._store.list(self._operations.registry.by_resource("nodes"), "")
+
+    async def add(self, node: Obj) -> None:
+        """Let a new machine join."""
+        assert self._kubelets is not None
+        await self._kubelets.machines.add(node)
+
+    async def remove(self, name: str) -> None:
+        """Take a machine away, with its Node object."""
+        if self._kubelets is not None:
+            self._kubelets.machines.remove(name)
+        with tolerating(404):
+            await self._client.delete("nodes", name)
 
     def changes(self) -> Obj:
         """Return what the kubelets know beyond the API's objects, as far as it has changed since the last call."""

@@ -223,7 +223,7 @@ def rule(direction="EGRESS", deny="443", **more):
 
 async def test_a_firewall_keeps_images_away_and_says_so_after_half_a_minute():
     async with world(count=1) as w:
-        w.kubelets.fabric.firewall.rules = firewall.rules([rule()])
+        w.kubelets.fabric.firewall.take("test", firewall.rules([rule()]))
         await w.create("pods", pod("web", container("nginx:1.27")))
         await w.tick(60)
         text = (
@@ -241,7 +241,7 @@ async def test_a_firewall_keeps_images_away_and_says_so_after_half_a_minute():
             f'Failed to pull image "nginx:1.27": {text}',
             "Error: ErrImagePull",
         ]
-        w.kubelets.fabric.firewall.rules = ()
+        w.kubelets.fabric.firewall.take("test", ())
         await w.tick(120)
         assert state(await w.pod("web"))["ready"]
 
@@ -249,7 +249,7 @@ async def test_a_firewall_keeps_images_away_and_says_so_after_half_a_minute():
 async def test_a_firewall_closes_the_outside_for_pods():
     async with world(count=1) as w:
         await furnish(w)
-        w.kubelets.fabric.firewall.rules = firewall.rules([rule()])
+        w.kubelets.fabric.firewall.take("test", firewall.rules([rule()]))
         status, _, errors = await curl(w, "https://huggingface.co", "--connect-timeout", "10")
         assert (status, errors) == (28, "curl: (28) Connection timed out after 10000 milliseconds\n")
         assert OPEN in (await curl(w, "http://web"))[1]
@@ -273,5 +273,5 @@ async def test_a_firewall_closes_the_outside_for_pods():
 )  # fmt: skip
 def test_the_lowest_number_decides(objects, passes):
     wall = Firewall()
-    wall.rules = firewall.rules(objects)
+    wall.take("test", firewall.rules(objects))
     assert wall.passes(frozenset({"h100-pool"}), "34.1.2.3", 443) is passes

@@ -1,0 +1,1 @@
+"""A small Google Cloud API of practice clusters: firewall and networks, the cluster's node pools, accounts, IAM."""
