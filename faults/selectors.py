@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -43,8 +44,13 @@ def bound_pack(run: FaultRun) -> Pack:
     """Return the pack of a run with this run's names in it."""
     if run.scenario_version is None:
         raise FaultError("An environment run has no scenario.")
-    names = json.dumps([run.namespaces, run.parameters], sort_keys=True)
-    return _bound_packs(run.scenario_version_id, run.scenario_version.digest, names)
+    return pack_with(run.scenario_version, run.namespaces, run.parameters)
+
+
+def pack_with(version: ScenarioVersion, namespaces: Mapping[str, str], parameters: Mapping[str, str]) -> Pack:
+    """Return a version's pack with these names in it. Raises PackError where no variant has the parameters."""
+    names = json.dumps([dict(namespaces), dict(parameters)], sort_keys=True)
+    return _bound_packs(version.pk, version.digest, names)
 
 
 def symptom_patience_s(run: FaultRun, least_s: float) -> float:

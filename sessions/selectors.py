@@ -27,16 +27,17 @@ from sessions.models import (
     QuestionVersion,
     SessionScenario,
 )
+from sessions.variants import expected_pack
 
 CANDIDATE_KEY = "candidate_of"
 BROWSER_KEY = "candidate_key"
 
 
 def pack_for(scenario: SessionScenario) -> Pack:
-    """Return the session's own pack: with the names of its fault run, or the default names before there is one."""
+    """Return the session's own pack: with the names of its fault run, or those that this run will have."""
     if scenario.run is not None:
         return fault_selectors.bound_pack(scenario.run)
-    return fault_selectors.pack_of(scenario.scenario_version).bind()
+    return expected_pack(scenario)
 
 
 def sessions_for(user: User) -> QuerySet[InterviewSession]:

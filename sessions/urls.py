@@ -29,6 +29,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sessions/<uuid:uuid>/join-link/", session_action.session_join_link, name="session-join-link"),
     path("sessions/<uuid:uuid>/credit/", session_action.session_credit, name="session-credit"),
     path("sessions/<uuid:uuid>/panels/<slug:name>/", panel.session_panel, name="session-panel"),
+    path("sessions/<uuid:uuid>/key/", panel.session_key, name="session-key"),
     path("sessions/<uuid:uuid>/metrics/", panel.session_metrics, name="session-metrics"),
     path("sessions/<uuid:uuid>/tools/", conduct.session_tools, name="session-tools"),
     path("sessions/<uuid:uuid>/notes/", conduct.add_note, name="session-note"),

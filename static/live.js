@@ -302,44 +302,59 @@
   document.addEventListener("visibilitychange", () => document.hidden || opened || snapshot());
 })();
 
-// Keeps the charts of the page current: fetched once it stands, every 15 seconds while somebody sees it, and when a range
-// is chosen. What cannot be fetched stays as it is, and tells its own age. Quiet time hides them before anything is asked.
+// Keeps what a page fetches once it stands: what cannot be fetched stays as it is.
 (() => {
-  const box = document.querySelector("[data-charts]");
-  if (!box) return;
-  const isQuiet = () => document.querySelector(".panel[data-quiet]:not(#panel-metrics)") !== null;
-  let [asking, quiet] = [null, isQuiet()];
+  function keeper(box, address) {
+    let asking = null;
+    return async () => {
+      asking?.abort();
+      const mine = (asking = new AbortController());
+      const late = setTimeout(() => mine.abort(), 8000);
+      try {
+        const answer = await fetch(address(), { redirect: "manual", signal: mine.signal });
+        if (!answer.ok) return;
+        const holder = document.createElement("div");
+        holder.innerHTML = await answer.text();
+        if (mine !== asking) return;
+        faultline.morph(box.firstElementChild, holder.firstElementChild);
+        box.hidden = false;
+      } catch {
+        // No answer is no news.
+      } finally {
+        clearTimeout(late);
+      }
+    };
+  }
 
-  async function load() {
-    asking?.abort();
-    const mine = (asking = new AbortController());
-    const late = setTimeout(() => mine.abort(), 8000);
-    const minutes = box.querySelector("[name=minutes]:checked")?.value ?? "0";
-    try {
-      const answer = await fetch(`${box.dataset.charts}?minutes=${minutes}`, { redirect: "manual", signal: mine.signal });
-      if (!answer.ok) return;
-      const holder = document.createElement("div");
-      holder.innerHTML = await answer.text();
-      if (mine !== asking) return;
-      faultline.morph(box.firstElementChild, holder.firstElementChild);
-      box.hidden = false;
-    } catch {
-      // No answer is no news.
-    } finally {
-      clearTimeout(late);
+  // The charts: every 15 seconds while somebody sees them, and when a range is chosen. They tell their own age. Quiet
+  // time hides them before anything is asked.
+  function keepCharts(box) {
+    const isQuiet = () => document.querySelector(".panel[data-quiet]:not(#panel-metrics)") !== null;
+    const minutes = () => box.querySelector("[name=minutes]:checked")?.value ?? "0";
+    const load = keeper(box, () => `${box.dataset.charts}?minutes=${minutes()}`);
+    let quiet = isQuiet();
+    function follow() {
+      if (quiet === isQuiet()) return;
+      quiet = !quiet;
+      box.hidden = quiet;
+      load();
     }
-  }
-
-  function follow() {
-    if (quiet === isQuiet()) return;
-    quiet = !quiet;
-    box.hidden = quiet;
     load();
+    document.addEventListener("faultline:placed", follow);
+    setInterval(() => document.hidden || load(), 15000);
+    box.addEventListener("change", load);
+    document.addEventListener("visibilitychange", () => document.hidden || load());
   }
 
-  load();
-  document.addEventListener("faultline:placed", follow);
-  setInterval(() => document.hidden || load(), 15000);
-  box.addEventListener("change", load);
-  document.addEventListener("visibilitychange", () => document.hidden || load());
+  // The answer key, which comes with the questions: when a part has begun, its names are all known.
+  function keepKey(box) {
+    const begun = () => document.getElementById("panel-stages")?.dataset.begun;
+    const load = keeper(box, () => box.dataset.keyTexts);
+    let known = begun();
+    document.addEventListener("faultline:placed", () => known !== (known = begun()) && load());
+  }
+
+  const [charts, key] = [document.querySelector("[data-charts]"), document.querySelector("[data-key-texts]")];
+  if (charts) keepCharts(charts);
+  if (key) keepKey(key);
 })();

@@ -26,6 +26,7 @@ from sessions.models import Assessment, InterviewSession, PreparationPhase, Sess
 from sessions.scorecards.as_json import as_json
 from sessions.scorecards.as_pdf import as_pdf
 from sessions.scorecards.build import build_scorecard, file_name
+from sessions.variants import variant_seed
 
 REHEARSER = "rehearsal"
 MINUTES = 30
@@ -346,7 +347,7 @@ class Rehearsal:
 def _drawing(pack: Pack, variant: int) -> UUID:
     """Return an identifier of a session that draws this variant, which then comes as it comes to people."""
     wanted = pack.variants[variant - 1]
-    while fault_services.draw_variant(pack, services.variant_seed(found := uuid4())) != wanted:
+    while fault_services.draw_variant(pack, variant_seed(found := uuid4())) != wanted:
         pass
     return found
 

@@ -36,7 +36,7 @@ from sessions.services.milestones import mark_milestone
 from sessions.services.notes import add_note
 from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.panic import engage_panic, lift_panic
-from sessions.services.preparation import run_preparation, variant_seed
+from sessions.services.preparation import run_preparation
 from sessions.services.question_records import mark_asked, save_question_record
 from sessions.services.quiet import begin_quiet, end_quiet
 from sessions.services.release import run_release
@@ -101,5 +101,4 @@ __all__ = [
     "start_part",
     "submit_assessment",
     "sync_access",
-    "variant_seed",
 ]

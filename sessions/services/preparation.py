@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
-from uuid import UUID
 
 from django.db import transaction
 
@@ -21,12 +20,12 @@ from sessions.services import phases
 from sessions.services.deadlines import move_deadlines
 from sessions.services.phases import Work
 from sessions.services.rows import State, locked, move
+from sessions.variants import own_namespace, real_namespaces, variant_seed
 
 TAKEN_BACK = (
     "What was prepared was taken back, by a panic stop or at its deadline. Call this session off and make a new one."
 )
 SYMPTOM_SECONDS = 60.0
-MAX_NAMESPACE = 56  # with the session's own ending it stays a DNS label
 SLACK = timedelta(seconds=10)  # to prepare takes less, mostly; the start moves the deadlines in any case
 TOOLBOX_PATIENCE = timedelta(seconds=60)  # for its image to be pulled; candidates can do without
 PROOF_SECONDS = 600  # the shortest life that a TokenRequest grants
@@ -99,20 +98,8 @@ def session_namespaces(session: InterviewSession, packs: Iterable[Pack]) -> dict
     return union
 
 
-def real_namespaces(session: InterviewSession, pack: Pack) -> dict[str, str]:
-    """Return a pack's names of namespaces -> those in the cluster: on a shared one each session has its own."""
-    if session.tier != Cluster.Tier.SHARED:
-        return dict(pack.namespaces)
-    return {logical: _own_namespace(session, real) for logical, real in pack.namespaces.items()}
-
-
-def _own_namespace(session: InterviewSession, name: str) -> str:
-    """Return the name with the session's own ending."""
-    return f"{name[:MAX_NAMESPACE]}-{session.uuid.hex[:6]}"
-
-
 def _toolbox_namespace(session: InterviewSession) -> str:
-    return NAMESPACE if session.tier != Cluster.Tier.SHARED else _own_namespace(session, NAMESPACE)
+    return NAMESPACE if session.tier != Cluster.Tier.SHARED else own_namespace(session, NAMESPACE)
 
 
 def _cluster(work: Work) -> None:
@@ -190,11 +177,6 @@ def cluster_values(cluster: Cluster, session: InterviewSession, scenario: Sessio
         return {}
     pack = fault_selectors.pack_of(scenario.scenario_version)
     return fault_services.cluster_values(cluster=cluster, pack=pack, seed=variant_seed(session.uuid))
-
-
-def variant_seed(uuid: UUID) -> int:
-    """Return the number that decides which variants a session with this identifier has."""
-    return uuid.int % 2**31
 
 
 @transaction.atomic

@@ -18,9 +18,9 @@ from faults import practice as clusters
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import FaultRun
-from sessions import services
 from sessions.models import InterviewSession, Plan
 from sessions.rehearsal import installation, interruption, run
+from sessions.variants import variant_seed
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def test_a_variant_is_rehearsed_as_a_session_draws_it(scenario_version, tmp_path
     pack = fault_selectors.pack_of(scenario_version)
     solution = pack.bind().solutions[0]
     session = run.Rehearsal(scenario_version, solution, tmp_path, print, variant=variant)._create()
-    drawn = fault_services.draw_variant(pack, services.variant_seed(session.uuid))
+    drawn = fault_services.draw_variant(pack, variant_seed(session.uuid))
     assert drawn == pack.variants[variant - 1]
 
 

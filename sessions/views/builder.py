@@ -146,7 +146,7 @@ def _scenario(slug: str) -> dict[str, Any] | None:
     if row is None:
         return None
     pack = pack_of(row).bind()
-    return {"version": row, "pack": pack, "rights": rights_of([pack])}
+    return {"title": pack.title, "version": row, "pack": pack, "rights": rights_of([pack])}
 
 
 def _question(uuid: str) -> dict[str, Any] | None:
@@ -155,4 +155,4 @@ def _question(uuid: str) -> dict[str, Any] | None:
     except ValueError:
         return None
     wording = question.versions.first() if question else None
-    return {"question": question, "wording": wording} if wording else None
+    return {"title": wording.title, "question": question, "wording": wording} if wording else None

@@ -42,6 +42,15 @@ def session_metrics(request: HttpRequest, uuid: UUID) -> HttpResponse:
 
 @require_safe
 @never_cache
+@login_required
+def session_key(request: HttpRequest, uuid: UUID) -> HttpResponse:
+    """Return briefs and solutions; a page fetches them anew when a part has begun."""
+    session = selectors.session_for(request.user, uuid)
+    return HttpResponse(panels.render_for(session, "key", INTERVIEWER, None, user=request.user))
+
+
+@require_safe
+@never_cache
 def candidate_panel(request: HttpRequest, uuid: UUID, name: str) -> HttpResponse:
     """Return one of the candidate's panels to the browser that joined."""
     session = selectors.candidate_session(request)

@@ -73,7 +73,6 @@ def _before(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
     return {
         "outline": _outline(session, request),
         "interviewers": session.interviewers.all(),
-        "toolbox": selectors.toolbox_for(session),
         "rights": rights_of(selectors.pack_for(row) for row in scenarios_of(session)),
     }
 
@@ -86,7 +85,6 @@ def _ready(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
 
 
 def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
-    packs = [(row, selectors.pack_for(row)) for row in scenarios_of(session)]
     kept = {} if session.is_quiet(clock.now()) else _kept_panels(str(session.uuid))
     return {
         "whole": "whole" in request.GET,
@@ -94,9 +92,6 @@ def _live(session: InterviewSession, request: HttpRequest) -> dict[str, Any]:
         "minutes": parse_minutes(request.GET.get("minutes", "")),
         "later": "whole" not in request.GET,
         "frames": {name: frames.with_current_ages(html) for name, html in kept.items()},
-        "packs": packs,
-        "rights": rights_of(pack for _, pack in packs),
-        "toolbox": selectors.toolbox_for(session),
         "credit_form": CreditForm(),
     }
 
