@@ -81,7 +81,7 @@ def create_session(
         **({"uuid": uuid} if uuid else {}),
         owner=owner,
         candidate_name=plain_line(candidate),
-        title=plain_line(heading) or _default_title(plan_version, parts),
+        title=plain_line(heading) or _default_title(plan_version, minutes),
         plan_version=plan_version,
         parts=[outline for outline, _, _ in parts],
         minutes=minutes,
@@ -202,11 +202,9 @@ def _checked_time(at: datetime | None) -> datetime | None:
     return at
 
 
-def _default_title(plan_version: PlanVersion | None, parts: list[Part]) -> str:
-    if plan_version is not None:
-        return plan_version.title
-    titles = [version.title for _, scenarios, _ in parts for version in scenarios]
-    return (", ".join(titles) or "Questions")[:200]
+def _default_title(plan_version: PlanVersion | None, minutes: int) -> str:
+    """Return a title that says nothing of the scenarios: candidates read it before they start."""
+    return plan_version.title if plan_version else f"Interview, {minutes} minutes"
 
 
 def _fill(session: InterviewSession, parts: list[Part]) -> None:

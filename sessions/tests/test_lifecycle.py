@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("time")
 
 def test_a_draft_freezes_what_was_picked(draft, ada, grace, scenario_version, question_version):
     assert draft.state == "draft"
-    assert draft.title == scenario_version.title
+    assert draft.title == "Interview, 60 minutes"  # nothing of the scenario: the candidate reads it before the start
     assert [part["title"] for part in draft.parts] == ["Scenarios", "Questions"]
     assert [s.scenario_version for s in draft.scenarios.all()] == [scenario_version]
     assert [(q.part, q.question_version) for q in draft.questions.all()] == [(1, question_version)]
