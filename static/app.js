@@ -249,7 +249,7 @@
   function tickClock(element, now) {
     const key = element.dataset.elapsed;
     const first = arrived.get(element);
-    if (!first || first.key !== key) arrived.set(element, { key, at: now });
+    if (!first || first.key !== key) arrived.set(element, { key, at: opened ?? now });
     const since = element.dataset.running === "yes" ? now - arrived.get(element).at : 0;
     const elapsed = Number(key) + since;
     const left = Number(element.dataset.budget) - elapsed;
@@ -286,6 +286,9 @@
     set(element, words(Math.max(0, left)));
   }
 
+  // A clock of the page itself was right when the page was sent, however long its scripts took to load.
+  let opened = performance.getEntriesByType("navigation")[0].responseStart;
+
   // Ages are told by the server's time, and go on by a clock that nobody can set: the browser's own may be minutes
   // off, or be corrected while the page is open.
   const served = Number(document.body.dataset.now || 0);
@@ -302,6 +305,7 @@
   }
 
   tick();
+  opened = null;
   document.addEventListener("faultline:placed", tick);
   document.addEventListener("htmx:afterSwap", tick);
   setInterval(tick, 500);

@@ -159,9 +159,9 @@ def node_rows(nodes: Iterable[Obj], pods: Iterable[Obj], gpus: Iterable[GpuReadi
     return [_node_row(node, used.get(name, 0), readings.get(name, ())) for node, name in names]
 
 
-def unusable_first(row: NodeRow) -> tuple[bool, str]:
-    """Return the key by which nodes are sorted."""
-    return row.ready and row.schedulable, row.name
+def unusable_first(row: NodeRow) -> tuple[bool, bool, str]:
+    """Return the key by which nodes are sorted: what needs a look, then those with GPUs, each group by name."""
+    return row.ready and row.schedulable, not row.gpus, row.name
 
 
 def workload_row(obj: Obj) -> WorkloadRow:

@@ -17,6 +17,7 @@ from sessions.kinds import DEPLOYMENT, EVENT, JOB, METRICS, NODE, POD, Kind
 from sessions.models import InterviewSession
 from sessions.panels import (
     cluster,
+    key,
     metrics,
     milestones,
     notices,
@@ -72,8 +73,8 @@ PANELS: Final[dict[str, Panel]] = {
             mirrors=True,
             place=CENTRE,
         ),
-        Panel("checks", "Checks and guards", INTERVIEWERS, progress.checks, mirrors=True, kept=True, place=CENTRE),
         Panel("pods", "Pods", INTERVIEWERS, cluster.pods, reads=(POD,), mirrors=True, place=CENTRE),
+        Panel("checks", "Checks and guards", INTERVIEWERS, progress.checks, mirrors=True, kept=True, place=CENTRE),
         Panel(
             *("workloads", "Workloads", INTERVIEWERS, cluster.workloads),
             reads=(JOB, DEPLOYMENT),
@@ -94,6 +95,7 @@ PANELS: Final[dict[str, Panel]] = {
         Panel("questions", "", INTERVIEWERS, questions.questions, pushed=False),
         Panel("rubric", "", INTERVIEWERS, scoring.rubric, pushed=False),
         Panel("notes", "", INTERVIEWERS, scoring.notes, pushed=False),
+        Panel("key", "", INTERVIEWERS, key.key, pushed=False),
         Panel("statement", "", CANDIDATES, progress.statement),
         Panel("clock", "", CANDIDATES, progress.candidate_clock),
         Panel("connection", "", CANDIDATES, progress.connection),

@@ -41,14 +41,18 @@ def milestones(subject: Subject) -> Context:
         return {"groups": []}
     begins = part_times.begins_ms(session, scenarios_of(session), staged_parts_of(session))
     elapsed_ms = clock_of(session, subject.now)["elapsed_ms"]
-    groups = [_group(row, begins.get(row.pk), elapsed_ms) for row in open_scenarios_of(session)]
-    return {"groups": [group for group in groups if group["rows"]]}
+    found = [_group(row, begins.get(row.pk), elapsed_ms) for row in open_scenarios_of(session)]
+    groups = [group for group in found if group["rows"]]
+    for group in groups:
+        group["is_next"] = group is next((one for one in groups if one["reached"] < len(one["rows"])), None)
+    return {"groups": groups}
 
 
 def _group(scenario: SessionScenario, begin_ms: int | None, elapsed_ms: int) -> dict[str, Any]:
     pack = pack_for(scenario)
     rows = [_row(scenario, milestone, begin_ms, elapsed_ms) for milestone in pack.milestones]
-    return {"scenario": scenario, "title": pack.title, "par": pack.par, "rows": rows}
+    reached = sum(row.is_reached for row in rows)
+    return {"scenario": scenario, "title": pack.title, "par": pack.par, "rows": rows, "reached": reached}
 
 
 def _row(scenario: SessionScenario, milestone: Milestone, begin_ms: int | None, elapsed_ms: int) -> MilestoneRow:

@@ -44,6 +44,12 @@ class CheckRow:
     held: int
     hold: int
     cause: str = ""
+    waits: str = ""
+
+    @property
+    def is_calm(self) -> bool:
+        """Whether this is a guard that nobody has to look at: it holds, or has not been looked at yet."""
+        return self.is_guard and self.chip.hue in ("green", "grey")
 
     @property
     def is_guard(self) -> bool:
@@ -123,8 +129,7 @@ def statement(subject: Subject) -> Context:
     parts = [
         {
             "row": row,
-            "title": row.scenario_version.title,
-            "text": pack_for(row).statement,
+            **_headed(pack_for(row).statement, row.scenario_version.title),
             "hints": given[row.pk],
             "namespace": next(iter(row.run.namespaces.values()), "") if row.run else "",
         }
@@ -132,6 +137,12 @@ def statement(subject: Subject) -> Context:
     ]
     places = {part["namespace"] for part in parts if part["namespace"]} | _home(subject.session)
     return {"parts": parts, "several": len(parts) > 1, "moves": len(places) > 1}
+
+
+def _headed(text: str, title: str) -> dict[str, str]:
+    """Return a statement apart from its heading, which the page numbers where there are several."""
+    first, _, rest = text.lstrip().partition("\n")
+    return {"title": first[2:].strip(), "text": rest} if first.startswith("# ") else {"title": title, "text": text}
 
 
 def _home(session: InterviewSession) -> set[str]:
@@ -168,7 +179,7 @@ def checks(subject: Subject) -> Context:
         "outages": outages_of(subject.session),
         "outage_now": any(outage.ended_at is None for outage in outages_of(subject.session)),
         "passed": sum(group["passed"] for group in groups),
-        "total": sum(not row.is_guard for group in groups for row in group["rows"]),
+        "total": sum(group["total"] for group in groups),
     }
 
 
@@ -273,8 +284,13 @@ def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
         "scenario": scenario,
         "title": pack.title,
         "name": f"checks-{scenario.pk}",
-        "rows": [*rows, *guards],
+        "rows": [*(row for row in guards if not row.is_calm), *rows],
+        "guards": [row for row in guards if row.is_calm],
+        "guards_name": f"guards-{scenario.pk}",
+        "guards_total": len(guards),
+        "guards_held": sum(row.chip.hue == "green" for row in guards),
         "passed": passed,
+        "total": len(rows),
     }
 
 
@@ -282,17 +298,19 @@ def _check_row(check: Check, state: CheckState | None, scenario: SessionScenario
     chip = words.check_chip(state, check.hold, now, was_fixed=scenario.fixed_at is not None)
     holding = chip.shape == "ring"
     held = words.held_seconds(state, check.hold, now) if state and holding else 0
+    waits = state.finding if state and state.verdict == CheckState.Verdict.NOT_RUN else ""
     return CheckRow(
         key=f"{scenario.pk}:{check.key}",
         title=check.title,
         points=check.points,
         chip=chip,
-        finding=state.finding if state else "",
+        finding=state.finding if state and not waits else "",
         checked_at=state.checked_at if state else None,
         holding=holding,
         held=held,
         hold=round(check.hold),
         cause=words.cause_in_words(state),
+        waits=waits,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sessions import part_times
 from sessions.models import InterviewSession, PreparationPhase, StagedPart
@@ -20,7 +20,8 @@ class StageRow:
     """A part that has not begun, or that is being taken back.
 
     ``state`` is waiting, working, stopped (an interviewer has to decide), undoing or stuck. ``starts_ms`` is the
-    session time at which it starts by itself, as far as that is known; ``waits_s`` until the next try.
+    session time at which it starts by itself, as far as that is known; ``waits_s`` until the next try. ``is_later``:
+    another one waits before it.
     """
 
     stage: StagedPart
@@ -30,6 +31,7 @@ class StageRow:
     error: str = ""
     starts_ms: int | None = None
     waits_s: int | None = None
+    is_later: bool = False
 
     @property
     def key(self) -> str:
@@ -42,6 +44,12 @@ class StageRow:
         return self.stage.number + 1
 
     @property
+    def heading(self) -> str:
+        """Return the part's title after its number; a part without a title of its own has the number alone."""
+        name = f"Part {self.number}"
+        return name if self.title == name else f"{name}: {self.title}"
+
+    @property
     def is_automatic(self) -> bool:
         """Whether it starts by itself."""
         return self.stage.start == StagedPart.Start.AUTOMATIC
@@ -52,7 +60,10 @@ def stages(subject: Subject) -> Context:
     session = subject.session
     running = session.state in (_STATES.LIVE, _STATES.PAUSED)
     rows = [row for stage in staged_parts_of(session) if (row := _row(subject, stage))] if running else []
-    return {"stages": rows, "may_start": session.state == _STATES.LIVE}
+    waiting = [row for row in rows if row.state == "waiting"]
+    rows = [replace(row, is_later=True) if row in waiting[1:] else row for row in rows]
+    begun = sum(stage.began_at is not None for stage in staged_parts_of(session))
+    return {"stages": rows, "may_start": session.state == _STATES.LIVE, "begun": begun}
 
 
 def troubled_parts(session: InterviewSession) -> list[str]:

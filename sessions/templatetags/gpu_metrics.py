@@ -36,6 +36,18 @@ def gpu_heat(readings: Sequence[GpuReading], gpus: int) -> SafeString:
 
 
 @register.filter
+def model(product: str) -> str:
+    """Return the model of a product label: ``H100`` of ``NVIDIA-H100-80GB-HBM3``."""
+    return _named(product).partition("-")[0]
+
+
+@register.filter
+def make(product: str) -> str:
+    """Return what tells boards of a model apart: ``80GB-HBM3`` of ``NVIDIA-H100-80GB-HBM3``."""
+    return _named(product).partition("-")[2]
+
+
+@register.filter
 def percent(value: float | None) -> str:
     """Return a share in per cent."""
     return _NOTHING if value is None else f"{value:.0f} %"
@@ -95,6 +107,10 @@ def summary(readings: Iterable[GpuReading]) -> str:
     parts += [f"{celsius(hottest)} at most"] if hottest is not None else []
     parts += [f"Xid {gpu.xid:.0f} on GPU {gpu.gpu}" for gpu in known if gpu.xid]
     return "; ".join(parts)
+
+
+def _named(product: str) -> str:
+    return product.removeprefix("NVIDIA-").removeprefix("Tesla-")
 
 
 def _step(value: float, whole: float, steps: int) -> int:

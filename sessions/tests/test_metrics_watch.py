@@ -115,7 +115,7 @@ def test_without_any_metrics_gpus_are_shown_by_who_holds_them(cluster, prometheu
     prometheus.always((404, {}, b""))
     cluster.metrics.take_turn()
     html = drawn(cluster, live)
-    assert "0 of 2 GPUs in use" in html
+    assert "0 of 2 GPUs" in html
     assert "No metrics: Prometheus does not answer" in html
     assert 'class="heat"' not in html
 
