@@ -346,12 +346,15 @@
     document.addEventListener("visibilitychange", () => document.hidden || load());
   }
 
-  // The answer key, which comes with the questions: when a part has begun, its names are all known.
+  // The answer key, which weighs as much as the page: when its tab is opened, and then whenever a part has begun, since
+  // only then all of its names are known.
   function keepKey(box) {
     const begun = () => document.getElementById("panel-stages")?.dataset.begun;
+    const isLoaded = () => box.querySelector("[data-later]") === null;
     const load = keeper(box, () => box.dataset.keyTexts);
     let known = begun();
-    document.addEventListener("faultline:placed", () => known !== (known = begun()) && load());
+    new IntersectionObserver(([seen]) => seen.isIntersecting && !isLoaded() && load()).observe(box);
+    document.addEventListener("faultline:placed", () => known !== (known = begun()) && isLoaded() && load());
   }
 
   const [charts, key] = [document.querySelector("[data-charts]"), document.querySelector("[data-key-texts]")];

@@ -82,7 +82,7 @@ def nodes(subject: Subject) -> Context:
     """Return the nodes, how many of their GPUs are held, and what Prometheus tells of each GPU."""
     live = subject.live
     rows = live.nodes if live else []
-    readings = [GpuView(gpu) for row in rows for gpu in row.readings]
+    readings = [GpuView(gpu) for gpu in sorted((gpu for row in rows for gpu in row.readings), key=_telling_first)]
     counted = [row for row in rows if not row.for_toolbox]
     return {
         "nodes": rows,
@@ -111,6 +111,11 @@ def pod_chip(status: str, *, intended: bool) -> words.Chip:
     if status in _ON_THE_WAY:
         return words.Chip("half", status, "blue")
     return words.Chip("triangle", status, "amber" if intended else "orange")
+
+
+def _telling_first(gpu: GpuReading) -> tuple[bool, bool]:
+    """Return the key by which readings are sorted: GPUs with an Xid, then those that pods hold, each as they came."""
+    return not gpu.xid, not gpu.pod
 
 
 def _freshness(subject: Subject) -> Context:

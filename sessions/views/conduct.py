@@ -82,11 +82,10 @@ def add_note(request: HttpRequest, uuid: UUID) -> HttpResponse:
 @never_cache
 @login_required
 def session_tools(request: HttpRequest, uuid: UUID) -> HttpResponse:
-    """Return what the live page fetches once it stands: questions, notes, the key, and the common criteria."""
+    """Return what the live page fetches once it stands: questions, notes, and the criteria that every session has."""
     session = selectors.session_for(request.user, uuid)
     answer = replies.panel(request, session, "questions")
     answer.write(replies.panel(request, session, "notes", list_only=True).content)
-    answer.write(replies.panel(request, session, "key", oob=True).content)
     rubric = common_rubric(Subject(session, INTERVIEWER, None, request.user, clock.now()))
     context = {**replies.csrf(request), **rubric, "session": session, "common_only": True}
     answer.write(render_to_string("panels/rubric.html", context))

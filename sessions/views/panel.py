@@ -44,7 +44,7 @@ def session_metrics(request: HttpRequest, uuid: UUID) -> HttpResponse:
 @never_cache
 @login_required
 def session_key(request: HttpRequest, uuid: UUID) -> HttpResponse:
-    """Return briefs and solutions; a page fetches them anew when a part has begun."""
+    """Return briefs and solutions: fetched when somebody opens them, and anew when a part has begun."""
     session = selectors.session_for(request.user, uuid)
     return HttpResponse(panels.render_for(session, "key", INTERVIEWER, None, user=request.user))
 
