@@ -48,8 +48,8 @@ class CheckRow:
 
     @property
     def is_calm(self) -> bool:
-        """Whether this is a guard that nobody has to look at: it holds, or has not been looked at yet."""
-        return self.is_guard and self.chip.hue in ("green", "grey")
+        """Whether this is a guard that nobody has to look at: it is not broken. What cannot be read, checks tell."""
+        return self.is_guard and self.chip.hue in ("green", "grey", "red")
 
     @property
     def is_guard(self) -> bool:
@@ -289,6 +289,7 @@ def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
         "guards_name": f"guards-{scenario.pk}",
         "guards_total": len(guards),
         "guards_held": sum(row.chip.hue == "green" for row in guards),
+        "guards_unread": sum(row.chip == words.ERROR for row in guards),
         "passed": passed,
         "total": len(rows),
     }

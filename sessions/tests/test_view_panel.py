@@ -21,7 +21,20 @@ def candidate(client, live):
     return client
 
 
-def test_it_returns_every_pushed_panel_as_fragments(client, ada, live):
+def test_without_redis_a_page_keeps_what_it_shows_of_the_cluster(client, ada, live, settings, tmp_path):
+    settings.REDIS_URL = f"unix://{tmp_path}/nowhere.sock"
+    client.force_login(ada)
+    text = client.get(f"/sessions/{live.uuid}/panels/all/").content.decode()
+    assert 'id="panel-checks"' in text
+    assert "Waiting for the cluster" not in text
+    services.begin_quiet(session=live, actor=ada)
+    assert text.count("uiet time") < client.get(f"/sessions/{live.uuid}/panels/all/").content.decode().count(
+        "uiet time"
+    )
+
+
+def test_it_returns_every_pushed_panel_as_fragments(client, ada, live, settings, redis_url):
+    settings.REDIS_URL = redis_url
     client.force_login(ada)
     text = client.get(f"/sessions/{live.uuid}/panels/all/").content.decode()
     for name in panels.names_for(panels.INTERVIEWER):
