@@ -30,7 +30,6 @@ from kubesim.pools import MAX_NODES, PROFILES, Pool
 
 MANAGER = "kubectl-create"
 ADDONS = Path(__file__).with_name("addons")
-SCHEMA = Path(__file__).with_suffix(".yaml")
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
@@ -101,7 +100,7 @@ def _file(path: Path, file: Mapping) -> ClusterFile:
 @cache
 def schema() -> Obj:
     """Return the schema of a cluster file."""
-    found: Obj = data.read(SCHEMA)
+    found: Obj = data.table(__file__, "clusterfile.yaml")
     nodes = found["properties"]["nodes"]["items"]["properties"]
     nodes["product"]["enum"], nodes["profile"]["enum"] = sorted(PRODUCTS), sorted(PROFILES)
     found["properties"]["addons"]["items"]["enum"] = known_addons()

@@ -45,7 +45,7 @@ class Manual(argparse.ArgumentParser):
         """Return the page."""
         options = self._get_formatter()
         options.add_arguments(action for action in self._actions if action.option_strings)
-        texts: dict[str, str] = data.read(Path(__file__).with_name("manual.yaml"))[self._page]
+        texts: dict[str, str] = data.table(__file__, "manual.yaml")[self._page]
         sections = {
             "NAME": f"{self.prog} - {texts.pop('PURPOSE')}",
             "SYNOPSIS": self.format_usage().removeprefix("usage: "),
@@ -62,7 +62,7 @@ def parser() -> Manual:
     """Return the command line's grammar."""
     main = Manual(prog="python -m kubesim", page="kubesim")
     commands = main.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Manual)
-    for name, groups in data.read(Path(__file__).with_name("options.yaml")).items():
+    for name, groups in data.table(__file__, "options.yaml").items():
         command = commands.add_parser(name, page=name)
         for options in groups:
             if "exclusive" in options:

@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import orjson
 import yaml
 
 T = TypeVar("T")
@@ -87,13 +88,18 @@ def _too_many(expanded: int, written: int) -> bool:
 
 
 def read(path: Path) -> Any:
-    """Return what a YAML file of ours says."""
-    return parse(path.read_bytes())
+    """Return what a YAML or JSON file of ours says."""
+    return orjson.loads(path.read_bytes()) if path.suffix == ".json" else parse(path.read_bytes())
+
+
+def table(module: str, name: str) -> Any:
+    """Return what the file of a name says that lies beside a module (its ``__file__``)."""
+    return read(Path(module).with_name(name))
 
 
 def beside(module: str, name: str) -> Reader[Any]:
-    """Return what reads the YAML file of a name that lies beside a module (its ``__file__``)."""
-    return cache(partial(read, Path(module).with_name(name)))
+    """Return what reads such a file when it is first asked for."""
+    return cache(partial(table, module, name))
 
 
 def dump(value: Any) -> str:

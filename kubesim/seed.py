@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from uuid import uuid4
 
 import orjson
@@ -22,6 +20,7 @@ from kubesim.standing import MANAGER
 from kubesim.store import Event
 from kubesim.times import stamp
 
+_flow_control: data.Reader[dict[str, dict[str, Obj]]] = data.beside(__file__, "flowcontrol.json")
 FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
 QUEUES_MANAGER = "api-priority-and-fairness-config-producer-v1"
 TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
@@ -63,7 +62,7 @@ class Seeder:
 
     def _plant_alike(self) -> None:
         """Create what is alike in all clusters, but for times and identifiers."""
-        for plural, alike in data.read(Path(__file__).with_suffix(".yaml")).items():
+        for plural, alike in data.table(__file__, "seed.yaml").items():
             for obj in alike:
                 self._create(plural, "", obj)
         for resource, namespace, obj in bootstrap.objects():
@@ -115,9 +114,3 @@ def _fair_queues() -> Iterator[tuple[str, Obj]]:
         for name, spec in entries.items():
             head = {"apiVersion": f"{FLOW_CONTROL}/v1", "kind": kinds[plural]}
             yield f"{plural}.{FLOW_CONTROL}", head | {"metadata": {"name": name, "annotations": notes}, "spec": spec}
-
-
-@cache
-def _flow_control() -> dict[str, dict[str, Obj]]:
-    table: dict[str, dict[str, Obj]] = orjson.loads(Path(__file__).with_name("flowcontrol.json").read_bytes())
-    return table

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 
 from kubesim import data
 from kubesim.api.operations import Operations
@@ -81,4 +80,4 @@ class Standing:
                 )
 
 
-KEPT = tuple(Kept(**found) for found in data.read(Path(__file__).with_suffix(".yaml")))
+KEPT = tuple(Kept(**found) for found in data.table(__file__, "standing.yaml"))

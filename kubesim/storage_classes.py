@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from kubesim import data
 from kubesim.client import Client
 from kubesim.errors import Obj, tolerating
@@ -11,7 +9,7 @@ from kubesim.errors import Obj, tolerating
 DRIVER = "pd.csi.storage.gke.io"
 IN_TREE = "kubernetes.io/gce-pd"
 """What older classes name, in whose place the driver works."""
-OBJECTS: dict[str, list[Obj]] = data.read(Path(__file__).with_suffix(".yaml"))
+OBJECTS: dict[str, list[Obj]] = data.table(__file__, "storage_classes.yaml")
 
 
 async def create(client: Client) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubesim import data
@@ -25,7 +24,7 @@ GKE_GPU = "cloud.google.com/gke-gpu"
 GPU_TAINT = {"key": GPU, "value": "present", "effect": "NoSchedule"}
 LIMITED = "kubernetes.io/enforce-mountable-secrets"
 TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a path
-TOKEN: Obj = data.read(Path(__file__).with_suffix(".yaml"))["token"]
+TOKEN: Obj = data.table(__file__, "pods.yaml")["token"]
 """The volume with the token of a pod's account."""
 EVICTED_AFTER_S = 300
 NODE_TROUBLES = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

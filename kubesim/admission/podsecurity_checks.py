@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -14,7 +13,7 @@ NEWEST = 10_001
 Violation = tuple[str, str]
 """What is forbidden, and where it is done."""
 HOST_FLAGS = ("hostNetwork", "hostPID", "hostIPC")
-_SAFE: dict[str, Any] = data.read(Path(__file__).with_name("podsecurity.yaml"))
+_SAFE: dict[str, Any] = data.table(__file__, "podsecurity.yaml")
 SAFE_CAPABILITIES, SAFE_VOLUMES, SAFE_LABELS = (
     frozenset(_SAFE[name]) for name in ("capabilities", "volumes", "selinux types")
 )

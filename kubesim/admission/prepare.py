@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kubesim import data
@@ -27,7 +26,7 @@ JOB_LABELS = {
     "batch.kubernetes.io/job-name": "name",
 }
 """The labels of a job's pods, and the field of its metadata that each repeats."""
-GATED: Obj = data.read(Path(__file__).with_name("pods.yaml"))["gated"]
+GATED: Obj = data.table(__file__, "pods.yaml")["gated"]
 WORKLOADS = ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps")
 TEMPLATES = {
     **dict.fromkeys((*WORKLOADS, "jobs.batch", "replicationcontrollers"), ("spec", "template")),

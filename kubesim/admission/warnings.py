@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 
 from kubesim import data
 from kubesim.admission.prepare import TEMPLATES
@@ -19,7 +18,7 @@ from kubesim.schema.registry import Kind
 
 MOST, LONGEST = 4096, 256
 """Characters of all warnings of an answer; where there are more, of each."""
-_OLD: dict[str, dict[str, str]] = data.read(Path(__file__).with_suffix(".yaml"))
+_OLD: dict[str, dict[str, str]] = data.table(__file__, "warnings.yaml")
 OLD_LABELS, OLD_NOTES, OLD_VOLUMES = _OLD["labels"], _OLD["annotations"], _OLD["volumes"]
 HOLDERS = ("initContainers", "containers", "ephemeralContainers")
 BYTES = ("memory", "ephemeral-storage")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from aiohttp import web
 
@@ -18,7 +17,7 @@ from kubesim.errors import Obj
 from kubesim.schema.registry import Registry
 from kubesim.store import Store
 
-_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+_TABLE = data.table(__file__, "nonresource.yaml")
 VERSION: Obj = _TABLE["version"]
 FIXED_PATHS: list[str] = _TABLE["paths"]
 CHECKS: dict[str, list[str]] = {path: [*first, *_TABLE["hooks"]] for path, first in _TABLE["first"].items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from kubesim import data
 from kubesim.errors import Obj
@@ -17,7 +16,7 @@ CUSTOM_FORMS = ("application/json", "application/yaml")
 WATCHED = ("application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
 CUSTOM_PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 PATCHES = (*CUSTOM_PATCHES, "application/strategic-merge-patch+json")
-_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+_TABLE = data.table(__file__, "openapi_paths.yaml")
 OPERATIONS: dict[str, Obj] = _TABLE["operations"]
 LIST: list[str] = OPERATIONS["list"]["parameters"]
 TYPES: dict[str, str] = {name: form for form, names in _TABLE["types"].items() for name in names}

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -34,7 +33,7 @@ PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 Groups = tuple[tuple[Kind, ...], ...]
 Fields = dict[str, tuple[int, str]]
-_TABLE = data.read(Path(__file__).with_suffix(".yaml"))
+_TABLE = data.table(__file__, "openapi_v2.yaml")
 MESSAGES: dict[str, Fields] = _TABLE["messages"]
 MAPS: dict[str, tuple[int, str]] = _TABLE["maps"]
 WRAPPED = {"Strings": "value", "SecurityDefinition": "apiKey", "SchemaItem": "schema", "ResponseValue": "response"}

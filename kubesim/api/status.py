@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import orjson
 
@@ -11,7 +10,7 @@ from kubesim import data
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
 
-TEXTS: dict[str, str] = data.read(Path(__file__).with_name("texts.yaml"))
+TEXTS: dict[str, str] = data.table(__file__, "texts.yaml")
 """Longer sentences of upstream's, by what they are about."""
 
 

@@ -6,16 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import orjson
-
+from kubesim import data
 from kubesim.errors import Obj
 
 RBAC = "rbac.authorization.k8s.io"
-TABLE = Path(__file__).with_name("bootstrap.json")
+_table: data.Reader[dict[str, dict[str, Any]]] = data.beside(__file__, "bootstrap.json")
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 ANNOTATIONS = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
 MORE_ACCOUNTS = ("root-ca-cert-publisher", "ttl-after-finished-controller")
@@ -52,12 +49,6 @@ def _accounts(bindings: dict[str, Any]) -> Iterator[Entry]:
     for name in sorted({*names, *MORE_ACCOUNTS} - {*NO_ACCOUNTS}):
         account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
         yield "serviceaccounts", "kube-system", account
-
-
-@cache
-def _table() -> dict[str, dict[str, Any]]:
-    table: dict[str, dict[str, Any]] = orjson.loads(TABLE.read_bytes())
-    return table
 
 
 def _role(kind: str, name: str, entry: Obj) -> Obj:

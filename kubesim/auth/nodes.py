@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -19,7 +18,6 @@ from kubesim.schema.paths import condition
 
 GROUP, PREFIX = "system:nodes", "system:node:"
 ROLE = "system:node"
-_RULES = Path(__file__).with_suffix(".yaml")
 REFERENCES = {
     "secrets": {
         ("secret", "secretName"), ("secret", "name"), ("secretKeyRef", "name"), ("secretRef", "name"),
@@ -43,7 +41,7 @@ def node_of(user: User) -> str:
 @cache
 def _rules() -> dict[str, list[tuple[list[Callable[[Obj], bool]], str, str]]]:
     """Return by group and resource what must hold, what is done then ("" for a refusal), and what is said."""
-    table = data.read(_RULES)
+    table = data.table(__file__, "nodes.yaml")
     return {
         name: [
             ([condition(*each) for each in line.get("if", {}).items()], line.get("do", ""), line.get("say", ""))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -29,7 +28,6 @@ COMMAND_LINE = (
     "BOOT_IMAGE=/vmlinuz-{kernel} root=PARTUUID=5f5b0e1c-03 ro console=ttyS0 net.ifnames=0 "
     "systemd.unified_cgroup_hierarchy=1"
 )
-_BOOT = Path(__file__).with_name("boot.yaml")
 
 
 SHORT = (
@@ -454,4 +452,4 @@ def _of_driver(text: str) -> bool:
 @cache
 def boot_lines() -> tuple[tuple[float, int, str], ...]:
     """Return what a GPU node logs while it boots: seconds, level, text with places for values."""
-    return tuple((entry[0], entry[1], entry[2]) for entry in data.read(_BOOT))
+    return tuple((entry[0], entry[1], entry[2]) for entry in data.table(__file__, "boot.yaml"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection
 from datetime import datetime
-from pathlib import Path
 from uuid import UUID
 
 from kubesim import data
@@ -55,7 +54,7 @@ def node(index: int, gpus: int, created_at: datetime, product: Product, seed: st
     }
 
 
-_TABLE = data.read(Path(__file__).with_name("nodes.yaml"))
+_TABLE = data.table(__file__, "nodes.yaml")
 CALM, SHORT = _TABLE["calm"], _TABLE["short"]
 """Condition -> reason and message where it is False, and where it is True."""
 

@@ -6,7 +6,6 @@ import math
 import zlib
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -131,7 +130,6 @@ def _product(key: str, entry: dict[str, Any]) -> Product:
 
 
 Range = tuple[float, float]
-_LOADS = Path(__file__).with_name("loads.yaml")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +163,7 @@ class Load:
 @cache
 def loads() -> dict[str, Load]:
     """Return every load by name."""
-    entries = data.read(_LOADS)
+    entries = data.table(__file__, "loads.yaml")
     return {name: _load(name, entry) for name, entry in entries.items()}
 
 

@@ -9,7 +9,6 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -32,7 +31,7 @@ SIGNALS = {
     "pid.available": PIDS,
 }
 """Signal -> what it measures."""
-CONFIG: dict[str, Any] = data.read(Path(__file__).with_name("configuration.yaml"))
+CONFIG: dict[str, Any] = data.table(__file__, "configuration.yaml")
 """A kubelet's configuration by default."""
 
 

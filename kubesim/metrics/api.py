@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,7 +22,7 @@ from kubesim.metrics.promql.values import LABEL, NAME, Match, QueryError, Value,
 from kubesim.metrics.rules import Rules, moment
 from kubesim.metrics.scrape import Database, Target
 
-_FACTS: dict[str, dict[str, Any]] = data.read(Path(__file__).with_name("prometheus.yaml"))
+_FACTS: dict[str, dict[str, Any]] = data.table(__file__, "prometheus.yaml")
 BUILD, FLAGS = _FACTS["build"], _FACTS["flags"]
 FURTHEST_S = 2.0**63 / 1000
 """As far from 1970 as milliseconds are counted."""

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, lru_cache
-from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.board import Board
@@ -18,7 +17,6 @@ from kubesim.metrics.exposition import Exposed, Family
 from kubesim.metrics.promql.values import NAME
 from kubesim.metrics.scrape import Function
 
-_FILE = Path(__file__).with_name("dcgm.yaml")
 Value = Callable[[Reading], float | None]
 
 
@@ -49,7 +47,7 @@ _OTHERS: dict[str, Value] = {
 @cache
 def counters() -> dict[str, Counter]:
     """Return the exporter's counters by name, in its order."""
-    rows = data.read(_FILE)
+    rows = data.table(__file__, "dcgm.yaml")
     found = [Counter(Family(f"DCGM_FI_{name}", kind, text), _value(value)) for name, kind, text, value in rows]
     return {counter.family.name: counter for counter in found}
 

@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -20,7 +19,6 @@ from kubesim.schema import paths
 from kubesim.shares import share
 from kubesim.times import parse
 
-_FILE = Path(__file__).with_name("kube_state.yaml")
 _help: data.Reader[dict[str, str]] = data.beside(__file__, "kube_state_help.yaml")
 POD_REASONS = ("Evicted", "NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 JOB_REASONS = ("BackoffLimitExceeded", "DeadlineExceeded", "Evicted")
@@ -73,7 +71,7 @@ class Table:
 @cache
 def tables() -> dict[str, Table]:
     """Return the tables by kind."""
-    return {kind: _table(entry) for kind, entry in data.read(_FILE).items()}
+    return {kind: _table(entry) for kind, entry in data.table(__file__, "kube_state.yaml").items()}
 
 
 def _table(entry: dict[str, Any]) -> Table:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -230,12 +229,9 @@ MOST_FIELDS = 1000
 """Parameters of one request."""
 
 
-_FILE = Path(__file__).with_name("own.yaml")
-
-
 @cache
 def _families() -> dict[str, Family]:
-    return {name: Family(name, "gauge", text) for name, text in data.read(_FILE).items()}
+    return {name: Family(name, "gauge", text) for name, text in data.table(__file__, "own.yaml").items()}
 
 
 def own_lines(server: Prometheus, now: float) -> Iterator[Exposed]:

@@ -7,7 +7,6 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -51,7 +50,7 @@ class OutsideHost:
 @cache
 def outside_hosts() -> dict[str, OutsideHost]:
     """Return the hosts by their names."""
-    rows: dict[str, Any] = data.read(Path(__file__).with_name("hosts.yaml"))
+    rows: dict[str, Any] = data.table(__file__, "hosts.yaml")
     return {name: OutsideHost(name, tuple(row.pop("addresses")), **row) for name, row in rows.items()}
 
 

@@ -45,7 +45,7 @@ WRITTEN = frozenset(_tags("written"))
 """Scalars that are written even where they are zero."""
 
 
-_OWN: dict[str, dict[str, list[str]]] = data.read(Path(__file__).with_suffix(".yaml"))
+_OWN: dict[str, dict[str, list[str]]] = data.table(__file__, "facts.yaml")
 
 
 def _own(name: str) -> frozenset[tuple[str, str]]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
 from kubesim.errors import Obj
 from kubesim.schema.registry import NO_LABEL, Field, Immutable, Kind, Registry, Scale, Subresource
 
-TABLE = Path(__file__).with_suffix(".yaml")
-
 
 def read_kinds() -> Iterator[Kind]:
     """Yield every kind of the table."""
-    table = data.read(TABLE)
+    table = data.table(__file__, "kinds.yaml")
     for entry in table["kinds"]:
         yield _kind(entry, table["subresources"])
 

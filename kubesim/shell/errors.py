@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
 
-POSIX: dict[str, Any] = data.read(Path(__file__).with_name("posix.yaml"))
+POSIX: dict[str, Any] = data.table(__file__, "posix.yaml")
 """Error numbers, signals and limits, in the words of Linux."""
 TEXTS: dict[str, str] = POSIX["errors"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from kubesim import data
 from kubesim.shell.jobs import Interrupted
@@ -26,11 +25,7 @@ class Completion:
 
 Completer = Callable[[str], Awaitable[Completion]]
 """text before the cursor -> its completion."""
-KEYS = {
-    key.encode("latin-1"): command
-    for command, keys in data.read(Path(__file__).with_name("keys.yaml")).items()
-    for key in keys
-}
+KEYS = {key.encode("latin-1"): command for command, keys in data.table(__file__, "keys.yaml").items() for key in keys}
 """Key -> what it does, and up to where."""
 _ESCAPE = re.compile(rb"\x1b(?:\[[0-9;]*[A-Za-z~]|O[A-Z]|O(?=[^A-Z])|[^\[O])")
 

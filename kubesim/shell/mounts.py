@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
@@ -27,7 +26,7 @@ class Row(NamedTuple):
     options: str
 
 
-_TABLE = data.read(Path(__file__).with_name("mounts.yaml"))
+_TABLE = data.table(__file__, "mounts.yaml")
 FIRST, MASKED = (tuple(Row(*row) for row in _TABLE[name]) for name in ("first", "masked"))
 SHARED = "rw,nosuid,nodev,noexec,relatime,size=65536k,inode64"
 """Options of /dev/shm."""

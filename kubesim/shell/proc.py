@@ -19,7 +19,7 @@ from kubesim.shell.meter import Use
 
 CPU = Path(__file__).with_name("cpuinfo.txt").read_text(encoding="ascii")
 """One processor as /proc/cpuinfo has it."""
-FIXED: dict[str, Any] = data.read(Path(__file__).with_name("proc.yaml"))
+FIXED: dict[str, Any] = data.table(__file__, "proc.yaml")
 
 SOCKET_CPUS = 104
 """The CPUs of one processor."""

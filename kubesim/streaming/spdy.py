@@ -11,7 +11,6 @@ import struct
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from enum import IntEnum
-from pathlib import Path
 
 from kubesim import data
 from kubesim.streaming.pipe import FULL_BYTES, Pipe
@@ -22,7 +21,7 @@ LONGEST_HEADERS = 64 * 1024  # after decompression
 LONGEST_DATA = 32 * 1024
 MAX_STREAMS = 512
 FIN = 0x01
-_TABLE = data.read(Path(__file__).with_name("spdy.yaml"))
+_TABLE = data.table(__file__, "spdy.yaml")
 _WORDS = [word.encode() for word in [*_TABLE["names"].split(), *_TABLE["values"]]]
 DICTIONARY = b"".join(len(word).to_bytes(4, "big") + word for word in _WORDS) + _TABLE["rest"].encode()
 """Dictionary with which SPDY/3 compresses headers: section 2.6.10.1."""

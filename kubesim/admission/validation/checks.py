@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, partial
 from operator import methodcaller
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -38,7 +37,6 @@ WILDCARD_TEXT = (
 ONE_EACH = "may specify no more than one IP for each IP family"
 HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
-_FORMS = Path(__file__).with_name("forms.yaml")
 SEGMENTS = "should be a domain with at least three segments separated by dots"
 REQUEST = b"-----BEGIN CERTIFICATE REQUEST-----"
 MIXED = "may have mixed case, but should otherwise match: "
@@ -339,7 +337,7 @@ def _path_errors(path: str) -> Iterator[str]:
 @cache
 def _forms() -> dict[str, list[tuple[re.Pattern[str], str]]]:
     """Return the patterns of each form with what is said of a text that does not match."""
-    table = data.read(_FORMS)
+    table = data.table(__file__, "forms.yaml")
     return {word: [(re.compile(pattern), why) for pattern, why in rules] for word, rules in table.items()}
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.dcgm import diagnose
@@ -54,7 +53,7 @@ class Field:
 @cache
 def fields() -> dict[int, Field]:
     """Return every field by its number."""
-    return {number: Field(*row) for number, row in data.read(Path(__file__).with_name("fields.yaml")).items()}
+    return {number: Field(*row) for number, row in data.table(__file__, "fields.yaml").items()}
 
 
 def discovery(call: Call, view: View, engine: Engine) -> str:

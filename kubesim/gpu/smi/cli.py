@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 
 from kubesim import data
 from kubesim.gpu.products import driver
@@ -13,7 +12,6 @@ from kubesim.gpu.smi import instances, query, report, setters, table, topology
 from kubesim.gpu.smi.view import NONE_FOUND, NoDevices, View
 
 NO_PERMISSION = 4
-_USAGE = Path(__file__).with_name("usage.yaml")
 LOST_STATUS = 255
 NONE_STATUS = 6
 MISMATCH_STATUS, NOT_LOADED_STATUS = 18, 9
@@ -283,6 +281,6 @@ class Usage:
 @cache
 def usage() -> Usage:
     """Return what the command line knows."""
-    read = data.read(_USAGE)
+    read = data.table(__file__, "usage.yaml")
     short = {f"-{also}": name for kind in ("flags", "valued") for name, also in read[kind].items() if also}
     return Usage(frozenset(read["flags"]), frozenset(read["valued"]), short, read["help"], read["subcommands"])

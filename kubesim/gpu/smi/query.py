@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -14,7 +13,6 @@ from kubesim.gpu.readings import find
 from kubesim.gpu.smi.values import CONDITIONS, FORMS, GETTERS, NOT_SUPPORTED
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen
 
-_FILE = Path(__file__).with_name("fields.yaml")
 STEP_MHZ = 15
 """What lies between two clocks that a device can be given."""
 
@@ -88,7 +86,7 @@ class Switch:
 @cache
 def switches() -> dict[str, Switch]:
     """Return every ``--query-...`` by what follows that."""
-    return {name: _switch(name, entry) for name, entry in data.read(_FILE).items()}
+    return {name: _switch(name, entry) for name, entry in data.table(__file__, "fields.yaml").items()}
 
 
 def _switch(name: str, entry: dict[str, Any]) -> Switch:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -22,7 +21,7 @@ STATES = {
     "Ephemeral Containers": "ephemeralContainerStatuses",
 }
 ROLE = "node-role.kubernetes.io/"
-LAYOUT: dict[str, dict[str, Any]] = data.read(Path(__file__).with_name("describe.yaml"))
+LAYOUT: dict[str, dict[str, Any]] = data.table(__file__, "describe.yaml")
 
 
 def page(name: str, obj: Obj, indent: str = "") -> str:

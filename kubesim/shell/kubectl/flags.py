@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -15,7 +14,7 @@ from kubesim.shell.kubectl.client import KubectlError
 TRUE = ("true", "1", "t", "T", "TRUE", "True")
 FALSE = ("false", "0", "f", "F", "FALSE", "False")
 
-_TABLE: dict[str, Any] = data.read(Path(__file__).with_name("flags.yaml"))
+_TABLE: dict[str, Any] = data.table(__file__, "flags.yaml")
 _shared = _TABLE["shared"]
 SECTIONS: dict[str, str] = _TABLE["sections"]
 """The commands as the help of kubectl lists them."""
@@ -23,10 +22,10 @@ PROFILES: dict[str, Any] = _TABLE["profiles"]
 """The rights of the container of debug; ``general`` adds none to a node's."""
 EVERYWHERE: str = _TABLE["everywhere"]
 FLAGS: dict[str, str] = {command: flags.format(**_shared) for command, flags in _TABLE["commands"].items()}
-NAMES: dict[str, str] = data.read(Path(__file__).with_name("commands.yaml"))
+NAMES: dict[str, str] = data.table(__file__, "commands.yaml")
 """The commands of a kubectl with their meaning; those that have no flags here are left out."""
 _CONDITION = re.compile(r"([a-z-]+)(?:(!=|=|>)(.*))?")
-TEXTS: dict[str, str] = data.read(Path(__file__).with_name("texts.yaml"))
+TEXTS: dict[str, str] = data.table(__file__, "texts.yaml")
 GROUPS = {command.rpartition(" ")[0] for command in NAMES if " " in command}
 """Words that commands begin with."""
 

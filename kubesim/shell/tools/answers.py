@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
 from kubesim.shell.machine import Process, Tool
 
-_TABLE: dict[str, list[dict[str, Any]]] = data.read(Path(__file__).with_name("answers.yaml"))
+_TABLE: dict[str, list[dict[str, Any]]] = data.table(__file__, "answers.yaml")
 
 
 async def answer(process: Process) -> int:

@@ -7,7 +7,6 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, wraps
-from pathlib import Path
 from typing import Any, NoReturn
 
 from kubesim import data as tables
@@ -69,7 +68,7 @@ async def options(process: Process, *, argv: list[str] | None = None) -> Options
 @cache
 def table() -> dict[str, dict[str, Any]]:
     """Return what is known of each program's command line."""
-    rows: dict[str, dict[str, Any]] = tables.read(Path(__file__).with_name("options.yaml"))
+    rows: dict[str, dict[str, Any]] = tables.table(__file__, "options.yaml")
     return {name: {**rows["default"], **row} for name, row in rows.items()}
 
 
