@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
@@ -186,6 +186,17 @@ async def _outside() -> bool:
     if computing:
         await asyncio.wait(computing, return_when=asyncio.FIRST_COMPLETED)
     return bool(computing)
+
+
+async def first(*works: Awaitable[Any]) -> list[asyncio.Future[Any]]:
+    """Wait until one of several things is done, and give up the others; returns all of them."""
+    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(work) for work in works]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return tasks
+    finally:
+        for task in tasks:
+            task.cancel()
 
 
 class TooSlow(Exception):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from kubesim.clock import first
 from kubesim.gpu import collectives
 from kubesim.gpu.collectives import CHILD_PID, is_launcher, membership, processes, script_at
 from kubesim.shell.handles import Handle, Outside
@@ -198,13 +199,7 @@ async def _end(process: Process, running: Sequence[Process]) -> None:
         text = f"Sending process {each.pid} closing signal SIGTERM"
         await _warn(process, "elastic/multiprocessing/api.py:897", text)
         each.signal("TERM")
-    waits: list[asyncio.Future[Any]] = [
-        asyncio.gather(*(each.wait() for each in running)),
-        asyncio.ensure_future(process.machine.clock.sleep(KILL_S)),
-    ]
-    await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    for wait in waits:
-        wait.cancel()
+    await first(asyncio.gather(*(each.wait() for each in running)), process.machine.clock.sleep(KILL_S))
 
 
 async def _fail(process: Process, member: Member, lost: Process) -> int:

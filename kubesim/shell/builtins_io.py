@@ -7,10 +7,10 @@ import re
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from kubesim.clock import first
 from kubesim.shell.errors import FileError
 from kubesim.shell.expand import cut
 from kubesim.shell.files import Directory
-from kubesim.shell.jobs import first
 from kubesim.shell.printf import FormatError, Formatter, escapes
 from kubesim.shell.programs import search
 from kubesim.shell.state import ShellError, options

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 
+from kubesim.clock import first
 from kubesim.shell.errors import FileError, StartError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.handles import Bytes, Capture, Handle
 from kubesim.shell.interp import Shell
-from kubesim.shell.jobs import first
 from kubesim.shell.kubectl.flags import NAMES
 from kubesim.shell.lineedit import Completion
 

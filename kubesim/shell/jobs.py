@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from kubesim.clock import first
 from kubesim.shell.machine import Process
 from kubesim.shell.signals import DEATHS, NAMES, NUMBERS
 
 if TYPE_CHECKING:
     from kubesim.shell.interp import Shell
-
-
-async def first(*works: Awaitable[Any]) -> list[asyncio.Future[Any]]:
-    """Wait until one of several things is done, and give up the others; returns all of them."""
-    tasks: list[asyncio.Future[Any]] = [asyncio.ensure_future(work) for work in works]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return tasks
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 class Interrupted(Exception):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
 
+from kubesim.clock import first
 from kubesim.python.calls.registry import GuestError, Over, blocking, call, state
 from kubesim.shell.errors import BrokenPipe, FileError, StartError
 from kubesim.shell.handles import CHUNK, Handle, Outside
@@ -103,14 +103,8 @@ def _killed(child: Process) -> int:
 
 
 async def _ended(process: Process, chosen: list[Process], until: float | None) -> None:
-    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(child.ended.wait()) for child in chosen]
-    if until is not None:
-        waits.append(asyncio.ensure_future(_sleep(process, until)))
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waits:
-            each.cancel()
+    timer = [_sleep(process, until)] if until is not None else []
+    await first(*(child.ended.wait() for child in chosen), *timer)
 
 
 async def _sleep(process: Process, until: float) -> None:

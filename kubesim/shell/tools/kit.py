@@ -10,6 +10,7 @@ from functools import cache, wraps
 from typing import Any, NoReturn
 
 from kubesim import data as tables
+from kubesim.clock import first
 from kubesim.shell.errors import FileError, Leave
 from kubesim.shell.files import File
 from kubesim.shell.handles import CHUNK, Handle, OpenFile
@@ -371,10 +372,5 @@ class Interrupt:
 
     async def sleep(self, seconds: float) -> bool:
         """Sleep so long; returns whether it was interrupted."""
-        waits = {asyncio.ensure_future(self._process.sleep(seconds)), asyncio.ensure_future(self._event.wait())}
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for each in waits:
-                each.cancel()
+        await first(self._process.sleep(seconds), self._event.wait())
         return self._event.is_set()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-
+from kubesim.clock import first
 from kubesim.shell.lineedit import Keyboard
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
@@ -44,14 +43,8 @@ async def _pause(process: Process, keyboard: Keyboard | None, every: float) -> b
     if keyboard is None:
         await process.sleep(every)
         return False
-    key = asyncio.ensure_future(keyboard.key())
-    clock = asyncio.ensure_future(process.machine.clock.sleep(every))
-    try:
-        await asyncio.wait({key, clock}, return_when=asyncio.FIRST_COMPLETED)
-        return key.done() and key.result() in (b"q", b"\x03", b"")
-    finally:
-        key.cancel()
-        clock.cancel()
+    key, _ = await first(keyboard.key(), process.machine.clock.sleep(every))
+    return key.done() and key.result() in (b"q", b"\x03", b"")
 
 
 def _lines(process: Process) -> list[str]:
