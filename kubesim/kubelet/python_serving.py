@@ -14,11 +14,12 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from urllib.parse import quote, unquote
 
-from kubesim.network.fabric import Duplex, HttpServer, Request, Response
+from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.network.pods import PodNetwork
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory, Link
 from kubesim.shell.machine import Process
+from kubesim.streaming.seam import Duplex
 
 SIGNALLED = 2  # how a Go program ends that is told to
 

@@ -16,9 +16,10 @@ from kubesim.gpu import collectives
 from kubesim.gpu.collectives import Membership, glog, membership, text
 from kubesim.gpu.nccl import Communicator, Member
 from kubesim.kubelet.duties import Post
-from kubesim.network.fabric import Duplex, HttpServer, Request, Response
+from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.network.policy import Gate
 from kubesim.shell.errors import NetworkError
+from kubesim.streaming.seam import Duplex
 
 WORKING, HANGING = "rank-steps", "rank-hang"
 IMPORTS_S, LOOK_S, CLOSED_S = 2.0, 5.0, 2.0

@@ -16,10 +16,10 @@ from kubesim.kubelet.failures import server_version
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.records import container_id
 from kubesim.kubelet.status import PodRecord
-from kubesim.network.fabric import REASONS, Duplex, Fabric, HttpServer, Request, Response, Server
+from kubesim.network.fabric import REASONS, Fabric, HttpServer, Request, Response, Server
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File, View
-from kubesim.streaming.seam import RuntimeFailure
+from kubesim.streaming.seam import Duplex, RuntimeFailure
 
 _table = data.beside(__file__, "servers.yaml")
 INDEX = "index.html"

@@ -20,7 +20,6 @@ from aiohttp import (
 )
 
 from kubesim.connections import Connections
-from kubesim.network.fabric import Door as Reachable
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import NetworkError, UpgradeError
 from kubesim.shell.handles import Messages
@@ -149,7 +148,7 @@ class PodKube:
 
     def __init__(
         self,
-        door: Reachable,
+        door: Door,
         namespace: str,
         token: Callable[[], str],
         way: Callable[[], Awaitable[None]] | None = None,

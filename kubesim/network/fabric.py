@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kubesim.network.firewall import Firewall
 from kubesim.shell.errors import NetworkError
-from kubesim.shell.handles import CHUNK, Messages
+from kubesim.shell.handles import CHUNK
 from kubesim.shell.share import Share
 from kubesim.shell.wayout import Packet
 from kubesim.streaming.pipe import Pipe
+from kubesim.streaming.seam import Duplex
+
+if TYPE_CHECKING:
+    from kubesim.network.door import Door
 
 REASONS = {
     "refused": "connect: connection refused",
@@ -53,16 +56,6 @@ class Response:
     status: int = 200
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class Duplex(Protocol):
-    """A connection, seen from the server's end."""
-
-    async def read(self, size: int = -1) -> bytes:
-        """Return what has arrived; b"" once the client has closed its half."""
-
-    async def write(self, data: bytes) -> None:
-        """Send data."""
 
 
 class Server(Protocol):
@@ -132,20 +125,6 @@ def render(response: Response, *, close: bool = False, head: bool = False) -> by
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + (b"" if head else response.body)
-
-
-class Door(Server, Protocol):
-    """The API server, with answers that do not end."""
-
-    @property
-    def place(self) -> tuple[str, int]:
-        """The address and port that it tells others, beside those of its service."""
-
-    def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
-        """Yield the pieces of a long answer. Raises ``NetworkError``."""
-
-    def open(self, path: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Messages]:
-        """Open a WebSocket with numbered channels. Raises ``NetworkError`` and ``UpgradeError``."""
 
 
 Registry = Callable[[str, Request], Response | None]

@@ -14,9 +14,10 @@ import orjson
 
 from kubesim import data
 from kubesim.errors import Obj
-from kubesim.network.fabric import Duplex, HttpServer, Registry, Request, Response
+from kubesim.network.fabric import HttpServer, Registry, Request, Response
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.wayout import Hop
+from kubesim.streaming.seam import Duplex
 
 _table = data.beside(__file__, "metadata.yaml")
 WEB, SECURE = 80, 443

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from kubesim.shell.jobs import Job, first
+from kubesim.clock import first
+from kubesim.shell.jobs import Job
 from kubesim.shell.signals import LISTING, NAMES, number
 from kubesim.shell.state import ShellError, options
 
