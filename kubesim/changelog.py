@@ -125,42 +125,31 @@ def _batch(changes: State, at: datetime) -> bytes:
 
 
 def _read(path: Path) -> tuple[State, int]:
-    """Return the newest state that a file has whole, and where it ends; raises _DamageError where it has none."""
+    """Return the newest state that a file has whole, and where it ends; what follows damage is left out.
+
+    Raises _DamageError where there is none.
+    """
     state: State = {}
     end = 0
-    for _, changes, whole in batches(path):
-        state.update(changes)
-        end = whole
+    with path.open("rb") as file:
+        while head := file.readline():
+            try:
+                state.update(_changes(file, head))
+            except _DamageError as error:
+                if not end:
+                    raise
+                log.warning("%s: %s; what was changed after that is left out", path, error)
+                break
+            end = file.tell()
     kept = {key: value for key, value in state.items() if value}
     if not kept:
         raise _DamageError("it is empty")
     return kept, end
 
 
-def batches(path: Path) -> Iterator[tuple[datetime, State, int]]:
-    """Yield the time and the changes of each batch of a file, and where it ends; what follows damage is left out.
-
-    Raises a ChangeLogError where not even the first can be read.
-    """
-    whole = 0
-    with path.open("rb") as file:
-        while head := file.readline():
-            try:
-                at, changes = _changes(file, head)
-            except _DamageError as error:
-                if not whole:
-                    raise
-                log.warning("%s: %s; what was changed after that is left out", path, error)
-                return
-            whole = file.tell()
-            yield at, changes, whole
-    if not whole:
-        raise _DamageError("it is empty")
-
-
-def _changes(file: BinaryIO, head: bytes) -> tuple[datetime, State]:
-    """Return the time and the changes of the batch that begins with a line; raises _DamageError."""
-    at, size, wanted = _header(head)
+def _changes(file: BinaryIO, head: bytes) -> State:
+    """Return the changes of the batch that begins with a line; raises _DamageError."""
+    size, wanted = _header(head)
     changes: State = {}
     checksum = 0
     for line in _lines(file, size):
@@ -169,7 +158,7 @@ def _changes(file: BinaryIO, head: bytes) -> tuple[datetime, State]:
         changes[key] = value
     if checksum != wanted:
         raise _DamageError("a checksum differs")
-    return at, changes
+    return changes
 
 
 def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
@@ -182,8 +171,8 @@ def _lines(file: BinaryIO, size: int) -> Iterator[bytes]:
         yield line
 
 
-def _header(head: bytes) -> tuple[datetime, int, int]:
-    """Return the time, the size and the checksum that a batch's line names."""
+def _header(head: bytes) -> tuple[int, int]:
+    """Return the size and the checksum that a batch's line names."""
     try:
         found: Obj = orjson.loads(head)
         if found["format"] != FORMAT:
@@ -191,7 +180,7 @@ def _header(head: bytes) -> tuple[datetime, int, int]:
         size = int(found["size"])
         if not 0 <= size <= LARGEST:
             raise _DamageError("a line is damaged")
-        return datetime.fromisoformat(found["at"]), size, int(found["crc32"])
+        return size, int(found["crc32"])
     except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
         raise _DamageError("a line is damaged") from error
 
