@@ -157,7 +157,7 @@ def record(page, answer, level):
     page.get_by_role("tab", name="Score").click()
     safety = page.locator("#criterion-interview-safety")
     safety.locator(f'input[name="level"][value="{level}"]').check()
-    expect(page.locator("#rated")).to_contain_text("1 of 19 criteria rated")
+    expect(page.locator("#rated")).to_contain_text("1 of 22 criteria rated")
 
 
 def submit(page):

@@ -58,7 +58,7 @@ def test_a_second_tab_follows_a_rating(ada_at_her_screen, live, scenario):
     first, second = (ada_at_her_screen.open(f"/sessions/{live.uuid}/") for _ in range(2))
     first.locator("form.criterion").first.get_by_role("radio").nth(2).check()
     expect(second.locator("form.criterion").first.get_by_role("radio").nth(2)).to_be_checked()
-    expect(second.locator("#rated")).to_contain_text("1 of 9 criteria rated")
+    expect(second.locator("#rated")).to_contain_text("1 of 10 criteria rated")
     second.locator("form.criterion").first.get_by_role("textbox").fill("Read the log.")
     expect(second.locator("form.criterion").first.locator(".saved")).to_have_text(re.compile(r"Saved\s*$"))
     expect(first.locator("form.criterion").first.get_by_role("textbox")).to_have_value("Read the log.")

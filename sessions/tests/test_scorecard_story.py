@@ -18,8 +18,8 @@ from sessions.scorecards.as_json import schema
 
 HOSTILE = '#panic("boom") $x$ #read("/etc/passwd") </script><img src=x onerror=alert(1)> *b* \\ ] } "'
 LEVELS = {
-    "ada": [4, 3, None, 2, 3],  # weights 20, 25, 15, 20, 20
-    "grace": [3, 3, 2, None, None],
+    "ada": [4, 3, None, 2, 3, None],  # weights 20, 20, 10, 20, 20, 10
+    "grace": [3, 3, 2, None, None, None],
 }
 
 
@@ -119,11 +119,11 @@ def test_the_scores_are_those_of_a_calculation_by_hand(submitted, ada):
     card = card_for(submitted, ada)
     by = {item["interviewer"]: item["computed"] for item in card["assessments"]}
     # The scenario's criteria weigh 100, those of the whole interview 40, and grace alone asked the question: 20.
-    # ada: 20*4 + 25*3 + 20*2 + 20*3 = 255 over 85 of 140; grace: 20*3 + 25*3 + 15*2 = 165 over 60 of 160
-    assert by["ada"] == {"weighted_score": 3.0, "coverage": 0.607}
-    assert by["grace"] == {"weighted_score": 2.75, "coverage": 0.375}
-    # both: 255 + 165 = 420 over 145 of 300
-    assert card["computed"] == {"weighted_score": 2.9, "coverage": 0.483}
+    # ada: 20*4 + 20*3 + 20*2 + 20*3 = 240 over 80 of 140; grace: 20*3 + 20*3 + 10*2 = 140 over 50 of 160
+    assert by["ada"] == {"weighted_score": 3.0, "coverage": 0.571}
+    assert by["grace"] == {"weighted_score": 2.8, "coverage": 0.312}
+    # both: 240 + 140 = 380 over 130 of 300
+    assert card["computed"] == {"weighted_score": 2.92, "coverage": 0.433}
     assert [item["differs_from_score"] for item in card["assessments"]] == [False, True]
 
 

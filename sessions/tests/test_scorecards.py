@@ -105,8 +105,8 @@ def test_ratings_carry_anchor_and_weight_and_blanks_stay_null(rated, ada, submit
     rubric = packs.parse(scenario_version.files).rubric
 
     assert ratings[0]["anchor"] == rubric[0].anchors[4]
-    assert [rating["level"] for rating in ratings[:5]] == [4, 4, None, None, None]
-    assert [rating["weight"] for rating in ratings[:5]] == [criterion.weight for criterion in rubric]
+    assert [rating["level"] for rating in ratings[:6]] == [4, 4, None, None, None, None]
+    assert [rating["weight"] for rating in ratings[:6]] == [criterion.weight for criterion in rubric]
 
 
 def test_before_submitting_one_sees_only_what_is_ones_own(rated, ada, grace, submit):

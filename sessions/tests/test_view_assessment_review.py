@@ -33,7 +33,7 @@ def rate(ended, scenario, ada):
 
 @pytest.fixture
 def rated(rate, scenario):
-    """Three of five criteria rated: one with a note, one from memory, one without anything."""
+    """Three of six criteria rated: one with a note, one from memory, one without anything."""
     rate(0, note="Read the log first.")
     rate(1, from_memory=True)
     rate(2, level=2)
@@ -46,10 +46,10 @@ def reviewed(page) -> str:
 def test_it_shows_what_is_missing_beside_the_ratings(client, ada, url, rated):
     client.force_login(ada)
     page = client.get(url).content.decode()
-    assert page.count("Not assessed</span>") == 2 + 4  # of the scenario, and of the whole interview
+    assert page.count("Not assessed</span>") == 3 + 4  # of the scenario, and of the whole interview
     assert page.count("No evidence</span>") == 1
     assert page.count("from memory</span>") == 1
-    assert "6 criteria not assessed and 1 rating without evidence" in " ".join(page.split())
+    assert "7 criteria not assessed and 1 rating without evidence" in " ".join(page.split())
     assert "Read the log first." in page
     assert "Calm" in page
 
@@ -100,17 +100,17 @@ def test_nothing_is_asked_where_nothing_is_missing(client, ada, url, own, rate, 
 
 def test_a_question_that_was_asked_is_a_gap_until_its_answer_is_rated(client, ada, grace, ended, url, own, question):
     client.force_login(ada)
-    assert client.get(url).content.decode().count("Not assessed</span>") == 9
+    assert client.get(url).content.decode().count("Not assessed</span>") == 10
     services.save_question_record(question=question, answer="Majority.", version=0, actor=grace)
     assert "Majority." not in client.get(url).content.decode()
     services.save_question_record(question=question, answer="A quorum.", version=0, actor=ada)
     page = client.get(url).content.decode()
-    assert page.count("Not assessed</span>") == 10
+    assert page.count("Not assessed</span>") == 11
     assert "A quorum." in page
     assert f'href="/sessions/{ended.uuid}/#question-{question.pk}"' in page
     services.save_question_record(question=question, answer="A quorum.", level=3, version=1, actor=ada)
     page = client.get(url).content.decode()
-    assert page.count("Not assessed</span>") == 9
+    assert page.count("Not assessed</span>") == 10
     assert "No evidence</span>" not in page  # the answer is the evidence
 
 

@@ -50,7 +50,7 @@ def spoken(live):
 def test_a_part_without_a_fault_is_rated_by_what_it_lists(client, ada, live, spoken):
     client.force_login(ada)
     text = client.post(spoken, {"level": "4", "note": "All", "version": "0"}, headers=HTMX).content.decode()
-    assert "1 of 10 criteria rated" in text
+    assert "1 of 11 criteria rated" in text
     rating = Rating.objects.get()
     assert (rating.subject, rating.part, rating.criterion, rating.level) == ("part", 2, "labels", 4)
     page = client.get(f"/sessions/{live.uuid}/?whole").content.decode()
@@ -91,7 +91,7 @@ def test_a_rating_is_saved_with_its_new_version(post):
     text = post("rating", level="3", note="Read the log", version="0").content.decode()
     assert Rating.objects.get().level == 3
     assert "Saved" in text
-    assert "1 of 9 criteria rated" in text
+    assert "1 of 10 criteria rated" in text
     assert 'value="1" hx-swap-oob="true"' in text
 
 
