@@ -8,12 +8,11 @@ from functools import partial
 
 from faults.catalog_check.errors import ProofFailed
 from faults.clock import Clock
-from faults.engine import orphans
+from faults.engine import left_over, orphans
 from faults.errors import NotFound
 from faults.kube.client import Kube
 
 Place = tuple[str, str, str, str]
-LEFT_OVER = " is left over"
 LOOK_S = 2.0
 PATIENCE_S = 120.0
 
@@ -39,10 +38,10 @@ def clean(kube: Kube, differences: Sequence[str], namespaces: Sequence[str], clo
 
 def _place(line: str, namespaces: Sequence[str]) -> Place | None:
     """Return the object of a difference where it is new, and in one of the session's namespaces."""
-    kind_of, _, place = line.removesuffix(LEFT_OVER).partition(" ")
-    api_version, _, kind = kind_of.rpartition("/")
-    namespace, _, name = place.rpartition("/")
-    return (api_version, kind, name, namespace) if line.endswith(LEFT_OVER) and namespace in namespaces else None
+    found = left_over(line)
+    if found is None or found.namespace not in namespaces:
+        return None
+    return found.api_version, found.kind, found.name, found.namespace
 
 
 def _orphans(kube: Kube, namespaces: Sequence[str]) -> list[Place]:

@@ -6,12 +6,21 @@ client: the cluster and the journal come in through the protocols of ``ports``, 
 
 from faults.engine.actions import Action, Actions, Change
 from faults.engine.engine import Engine, no_failpoint
-from faults.engine.fingerprint import Fingerprint, compare, fingerprint, namespace_picture, orphans, stays
+from faults.engine.fingerprint import (
+    Fingerprint,
+    compare,
+    fingerprint,
+    left_over,
+    namespace_picture,
+    object_key,
+    orphans,
+    stays,
+)
 from faults.engine.model import Record, State, Target
 from faults.engine.paired import PairedJournal
 from faults.engine.ports import ClusterPort, Journal, Neighbours
 from faults.engine.settling import held, settle
-from faults.engine.stuck import Stuck
+from faults.engine.stuck import Stuck, kubectl_name
 
 __all__ = [
     "Action",
@@ -30,8 +39,11 @@ __all__ = [
     "compare",
     "fingerprint",
     "held",
+    "kubectl_name",
+    "left_over",
     "namespace_picture",
     "no_failpoint",
+    "object_key",
     "orphans",
     "settle",
     "stays",

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from faults.engine.model import Target
 from faults.engine.ports import ClusterPort, ResourceLike
 
 Obj = dict[str, Any]
@@ -50,6 +51,8 @@ _CLOUD, _MACHINE = "cloud ", "gce://"
 _VOLATILE_CLOUD = {"creationTimestamp", "etag", "fingerprint", "id", "selfLinkWithId", "uniqueId", "oauth2ClientId"}
 _EMPTY = (dict, list, str, type(None))
 """Types of which a false value counts as none; 0 and false are values."""
+LEFT_OVER = " is left over"
+"""Ends the sentence about an object that is new."""
 _LEAVING = "leaving "
 """Before the digest of an object that is being deleted: it may change and go without anybody's doing."""
 
@@ -66,7 +69,8 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
         if _counts(resource) and (resource.api_version, resource.kind) != _NAMESPACE:
             objects += _scan(cluster, resource, there)
     present = {obj["metadata"]["uid"] for obj in objects}
-    found = {_key(obj): _digest(obj) for obj in sorted(objects, key=_key) if _controller(obj) not in present}
+    counted = [obj for obj in sorted(objects, key=object_key) if _controller(obj) not in present]
+    found = {object_key(obj): _digest(obj) for obj in counted}
     return found | _cloud_picture(cluster, _projects(objects))
 
 
@@ -91,7 +95,17 @@ def _steady(value: Any) -> Any:
 
 def namespace_picture(cluster: ClusterPort) -> Fingerprint:
     """Return that part of a fingerprint which tells what namespaces there are. Raises ClusterError."""
-    return {_key(obj): _digest(obj) for obj in cluster.list(*_NAMESPACE)}
+    return {object_key(obj): _digest(obj) for obj in cluster.list(*_NAMESPACE)}
+
+
+def left_over(difference: str) -> Target | None:
+    """Return the object that a sentence of ``compare`` says to be left over; None for others, and for the cloud's."""
+    if not difference.endswith(LEFT_OVER) or difference.startswith(_CLOUD):
+        return None
+    kind_of, _, place = difference.removesuffix(LEFT_OVER).partition(" ")
+    api_version, _, kind = kind_of.rpartition("/")
+    namespace, _, name = place.rpartition("/")
+    return Target(api_version, kind, namespace, name)
 
 
 def stays(picture: Fingerprint, key: str) -> bool:
@@ -109,7 +123,7 @@ def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Return every difference as a sentence; [] means that all is as it was."""
     if not any(key.startswith(_CLOUD) for key in before):  # taken before pictures told of the cloud
         after = {key: digest for key, digest in after.items() if not key.startswith(_CLOUD)}
-    appeared = [f"{key} is left over" for key in after.keys() - before.keys()]
+    appeared = [f"{key}{LEFT_OVER}" for key in after.keys() - before.keys()]
     stayed = {key: digest for key, digest in before.items() if stays(before, key)}
     vanished = [f"{key} is missing" for key in stayed.keys() - after.keys()]
     different = [f"{key} has changed" for key in stayed.keys() & after.keys() if _differs(stayed[key], after[key])]
@@ -143,7 +157,8 @@ def _scan(cluster: ClusterPort, resource: ResourceLike, namespaces: Sequence[str
     return [obj for name in namespaces for obj in cluster.list(resource.api_version, resource.kind, name)]
 
 
-def _key(obj: Obj) -> str:
+def object_key(obj: Obj) -> str:
+    """Return the name under which an object is in a fingerprint."""
     meta = obj["metadata"]
     name = f"{meta['namespace']}/{meta['name']}" if meta.get("namespace") else meta["name"]
     return f"{obj['apiVersion']}/{obj['kind']} {name}"

@@ -14,11 +14,24 @@ from django.db import transaction
 
 from faults import practice, selectors
 from faults.clock import RealClock
-from faults.engine import Fingerprint, Record, Stuck, compare, fingerprint, held, no_failpoint, orphans, settle
+from faults.engine import (
+    Fingerprint,
+    Record,
+    Stuck,
+    compare,
+    fingerprint,
+    held,
+    kubectl_name,
+    left_over,
+    no_failpoint,
+    orphans,
+    settle,
+)
 from faults.errors import ClusterError, JournalError, NotYet
 from faults.injectors import ACTIONS
 from faults.kube.mirror import NAMESPACE
 from faults.models import Cluster, FaultRun, Step
+from faults.services.candidates_objects import delete_candidates_objects
 from faults.services.granting import watched_namespaces
 from faults.services.mirrors import mirror_of
 from faults.services.running import fresh
@@ -107,6 +120,8 @@ def _revert(work: Work, run: FaultRun, wait: Wait, hold_s: float) -> None:
     if stuck:
         _quarantine(work, stuck)
         return
+    if run.purpose == FaultRun.Purpose.ENVIRONMENT:
+        delete_candidates_objects(work.kube(), run)
     work.failpoint("revert-before-status")
     residue = _residue_after(work, run, wait, hold_s)
     _finish(work, residue, version=work.kube().newest_version())
@@ -208,13 +223,19 @@ def _residue(work: Work, run: FaultRun) -> list[str]:
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         before, after = run.fingerprint_before or {}, fingerprint(kube, [*namespaces, *watched_namespaces(run)])
         ours = partial(_of_session, run=run)
-        return compare(ours(before), ours(after))
+        return [_with_command(line) for line in compare(ours(before), ours(after))]
     left = [f"{record.target} still holds an injected value" for record in work.engine().leftovers()]
     for namespace in namespaces:
         left += [
             f"{obj['kind']} {namespace}/{obj['metadata']['name']} is left over" for obj in orphans(kube, namespace)
         ]
     return left
+
+
+def _with_command(difference: str) -> str:
+    """Return a difference with the command by which a person removes what is left over."""
+    target = left_over(difference)
+    return f"{difference}; run: kubectl delete {kubectl_name(target)}" if target else difference
 
 
 def _of_session(picture: Fingerprint, *, run: FaultRun) -> Fingerprint:

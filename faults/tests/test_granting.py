@@ -236,14 +236,27 @@ def test_a_shared_cluster_grants_nothing_of_the_deny_list_even_if_it_is_in_the_d
     assert not environment.steps.exists()
 
 
-@pytest.mark.torture
-def test_what_a_candidate_leaves_in_the_namespaces_of_a_lasting_cluster_is_told(environment, scenario, candidate):
+def test_what_a_candidate_made_in_a_lasting_cluster_is_deleted_and_what_others_made_is_told(
+    environment, scenario, candidate, kube
+):
     Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.DEDICATED)
-    run = scenario({**MONITORING, "verbs": ["create", "delete"]})
+    run = scenario({**MONITORING, "verbs": ["create", "delete"]}, {**BINDINGS, "verbs": ["create", "bind"]})
     run.cluster.refresh_from_db()
     inject(run)
-    meta = {"name": "left-behind", "namespace": "monitoring"}
-    candidate.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"a": "b"}})
+    theirs = {"name": "theirs", "namespace": "monitoring"}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": theirs, "data": {"a": "b"}}
+    candidate.create(config, field_manager="kubectl-create")
+    account = {"kind": "ServiceAccount", "name": "trainer", "namespace": HOME}
+    candidate.create(granting([account]), field_manager="kubectl-client-side-apply")
+    kube.create({**config, "metadata": {**theirs, "name": "others"}}, field_manager="config-operator")
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {**theirs, "name": "another-kind"}}
+    kube.create(secret, field_manager="kubectl-create")
     assert revert(run) == ("reverted", [])
-    assert revert_at_last(environment) == ["v1/ConfigMap monitoring/left-behind is left over"]
+    assert revert_at_last(environment) == [
+        "v1/ConfigMap monitoring/others is left over; run: kubectl delete configmap others -n monitoring",
+        "v1/Secret monitoring/another-kind is left over; run: kubectl delete secret another-kind -n monitoring",
+    ]
+    assert not [obj for obj in kube.list("v1", "ConfigMap", "monitoring") if obj["metadata"]["name"] == "theirs"]
+    for kind, name in (("ConfigMap", "others"), ("Secret", "another-kind")):
+        kube.delete("v1", kind, name, "monitoring")
     Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.PRACTICE)
