@@ -17,7 +17,6 @@ OF_ONE_NODE = frozenset({"kubernetes.io/hostname", "nvidia.com/gfd.timestamp"})
 REPELLING = ("NoSchedule", "NoExecute")
 MAX_KINDS = 200
 ADDON_GROUPS = {
-    "config-connector": "compute.cnrm.cloud.google.com",
     "gpu-operator": "nvidia.com",
     "metrics-server": "metrics.k8s.io",
     "mpi-operator": "kubeflow.org",

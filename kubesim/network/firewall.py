@@ -1,7 +1,7 @@
 """A cloud network's firewall: rules that let traffic of nodes and pods through, or drop it without an answer.
 
-The rules are those of Google's VPC as ``ComputeFirewall`` objects describe them: the lowest priority number decides,
-a deny before an allow of the same number; what no rule names may leave, and may arrive from inside the network.
+The rules are those of Google's VPC (see ``cloud/compute.py``): the lowest priority number decides, a deny before an
+allow of the same number; what no rule names may leave, and may arrive from inside the network.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Firewall:
 
 
 def rules(objects: Iterable[Obj]) -> tuple[Rule, ...]:
-    """Return the rules of ``ComputeFirewall`` objects that are not disabled."""
+    """Return the rules of objects, each with a ``spec``, that are not disabled."""
     return tuple(rule for obj in objects if not obj["spec"].get("disabled") for rule in _rules(obj["spec"]))
 
 

@@ -146,7 +146,7 @@ def test_every_image_that_the_product_itself_runs_can_be_pulled_and_is_on_the_no
     for name in named:
         assert pull(name, "amd64").size > 0
     there = {parse_reference(name).full for name in images.present(8)}
-    asked_for = ("python", "sentinel", "cnrm", "grafana", "tensorflow", "cuda")  # by packs and cluster files
+    asked_for = ("python", "sentinel", "grafana", "tensorflow", "cuda")  # by packs and cluster files
     addons = {name for name in named if not any(word in name for word in asked_for)}
     assert {parse_reference(name).full for name in addons} <= there
 
