@@ -118,7 +118,10 @@ def variables(tenants, names):
     """Write the variables: each tenant's letter and its GPUs."""
 
     def write(**gpus):
-        wanted = {names[letter]: {"team": "vision", "gpus": count} for letter, count in gpus.items()}
+        wanted = {
+            names[letter]: {"team": "vision", "gpus": count, "developers": [f"engineers-{letter}"]}
+            for letter, count in gpus.items()
+        }
         shared = {"platform_namespace": names["platform"], "name_prefix": f"{names['platform']}-"}
         (tenants.folder / "terraform.tfvars.json").write_text(written(wanted, **shared))
 
@@ -159,6 +162,27 @@ def test_tenants_are_applied_changed_repaired_and_destroyed(cluster, tenants, va
     gone = [cluster("GET", f"/api/v1/namespaces/{names[letter]}").code for letter in "abc"]
     assert gone == [404, 404, 404]
     assert state_of(cluster, names["platform"])[1]["resources"] == []
+
+
+def test_tenants_are_apart_and_one_account_starts_jobs_for_all(cluster, tenants, variables, names):
+    variables(a=1, b=1)
+    tenants("apply", "-auto-approve")
+    launcher = f"system:serviceaccount:{names['platform']}:job-launcher"
+
+    def may(verb, resource, letter, group="", **who):
+        asked = {"verb": verb, "group": group, "resource": resource, "namespace": names[letter]}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+        review["spec"] = {"resourceAttributes": asked, **who}
+        answer = cluster("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+        return answer.json["status"]["allowed"]
+
+    engineer = {"user": "ada", "groups": ["engineers-a"]}
+    assert may("create", "jobs", "a", "batch", **engineer)
+    assert not may("list", "pods", "b", **engineer)
+    assert not may("update", "resourcequotas", "a", **engineer)
+    assert [may("create", "jobs", letter, "batch", user=launcher) for letter in "ab"] == [True, True]
+    assert not may("get", "secrets", "a", user=launcher)
+    tenants("destroy", "-auto-approve")
 
 
 def test_the_state_is_a_secret_of_the_cluster_and_locked_by_a_lease(cluster, tenants, variables, names):
