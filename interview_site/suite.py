@@ -3,9 +3,9 @@
 Workers take whole files from one queue (``--dist loadfile``). A file of half a minute that is taken last leaves the
 others idle for as long, so files are ordered by what they last took (``--store-durations`` writes it down).
 
-Collecting makes a million objects that live until the end. Looking through them for garbage again and again took half
-of the collection's time, and a second for each ``gc.collect()`` of a test; so nobody looks at them (``gc.freeze``).
-What tests leave behind is looked through seldom: at Python's own pace it took a twelfth of the tests' computing.
+Modules and collected tests live until the end. Looking through them for garbage again and again took half of the
+time to collect all, and a second for each ``gc.collect()`` of a test; so nobody looks at those of the beginning
+(``gc.freeze``). What comes later is looked through seldom: at Python's own pace it took a twelfth of the computing.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -241,35 +242,56 @@ async def present(admin):
     return {item["metadata"]["name"] for item in items} - {"kube-root-ca.crt"}
 
 
-async def test_everything_survives_a_restart(tmp_path):
-    with hosts.running(tmp_path) as host:
-        async with host.control() as client:
-            _, made = await make(client, name="a", deadline=micro(datetime.now(UTC) + timedelta(hours=1)))
-        async with host.client(token_of(made)) as admin:
-            await write(admin, "kept")
+@dataclass
+class Restarted:
+    """A host that was started again, and what it had told before."""
+
+    host: hosts.RunningHost
+    kept: dict
+    old_kubeconfig: str
+    old_issued: str
+
+
+@pytest.fixture(scope="module")
+def restarted(tmp_path_factory):
+    """A host started again, with a cluster of before issuers, and two whose clocks were set back meanwhile."""
+    folder = tmp_path_factory.mktemp("restarted")
+    with hosts.running(folder) as host:
+        kept = asyncio.run(three_clusters(host))
         port = host.port
-    with hosts.running(tmp_path, "--port", port) as host:
-        async with host.client(token_of(made)) as admin:
-            assert await present(admin) == {"kept"}
-        assert await hosts.shown(host, "a") == made
-
-
-async def test_a_deadline_keeps_its_length_when_the_wall_clock_is_set_before_a_restart(tmp_path):
-    with hosts.running(tmp_path) as host:
-        async with host.control() as client:
-            assert (await make(client, name="a", ttlSeconds=1800))[0] == 201
-            assert (await make(client, name="b", ttlSeconds=1800))[0] == 201
-    for name, told in (("a", {}), ("b", {"boot": "of another boot"})):
-        path = tmp_path / "clusters" / name / "host.json"
+    for name, told in (("late", {}), ("overdue", {"boot": "of another boot"})):
+        path = folder / "clusters" / name / "host.json"
         noted = orjson.loads(path.read_bytes())
         an_hour_ahead = micro(datetime.fromisoformat(noted["deadline"]) - timedelta(hours=1))
         path.write_bytes(orjson.dumps({**noted, "deadline": an_hour_ahead, **told}))
-    with hosts.running(tmp_path) as host:
-        shown = await hosts.shown(host, "a")
-        left = datetime.fromisoformat(shown["deadline"]) - datetime.now(UTC)
-        assert timedelta(minutes=28) < left <= timedelta(minutes=30)
-        async with host.control() as client:
-            assert await names(client) == ["a"], "another boot's clock says nothing, so b was overdue"
+    old = asyncio.run(old_cluster(folder))
+    with hosts.running(folder, "--port", port) as host:
+        yield Restarted(host, kept, *old)
+
+
+async def three_clusters(host):
+    async with host.control() as client:
+        _, made = await make(client, name="a", deadline=micro(datetime.now(UTC) + timedelta(hours=1)))
+        for name in ("late", "overdue"):
+            assert (await make(client, name=name, ttlSeconds=1800))[0] == 201
+    async with host.client(token_of(made)) as admin:
+        await write(admin, "kept")
+    return made
+
+
+async def test_everything_survives_a_restart(restarted):
+    async with restarted.host.client(token_of(restarted.kept)) as admin:
+        assert await present(admin) == {"kept"}
+    assert await hosts.shown(restarted.host, "a") == restarted.kept
+
+
+async def test_a_deadline_keeps_its_length_when_the_wall_clock_is_set_before_a_restart(restarted):
+    shown = await hosts.shown(restarted.host, "late")
+    left = datetime.fromisoformat(shown["deadline"]) - datetime.now(UTC)
+    assert timedelta(minutes=28) < left <= timedelta(minutes=30)
+    async with restarted.host.control() as client:
+        found = await names(client)
+    assert found == ["a", "late", "old"], "another boot's clock says nothing, so one was overdue"
 
 
 async def test_a_deadline_is_given_as_a_time_or_in_seconds(host):
@@ -284,21 +306,20 @@ async def test_a_deadline_is_given_as_a_time_or_in_seconds(host):
             assert response.status == 422, unfit
 
 
-async def test_a_cluster_from_before_there_were_issuers_is_found_at_its_path_with_its_old_tokens(tmp_path):
-    kubeconfig, issued = await old_cluster(tmp_path)
-    with hosts.running(tmp_path) as host:
-        shown = await hosts.shown(host, "old")
-        assert shown["server"] == f"{host.url}/clusters/old"
-        assert token_of(shown) == token_of({"kubeconfig": kubeconfig})
-        trust = trust_of(shown["kubeconfig"])
-        async with session(host.url, trust, token_of(shown)) as admin:
-            for _ in range(2):  # the second time on a connection that was passed on
-                async with admin.get(f"/clusters/old{MAPS}") as response:
-                    assert response.status == 200
-        async with session(host.url, trust, issued) as account, account.get(f"/clusters/old{MAPS}") as response:
-            assert "system:serviceaccount:default:default" in (await response.json())["message"]
-        async with session(host.url, trust, issued) as account, account.get(MAPS) as response:
-            assert response.status == 403, "its key tells it, too"
+async def test_a_cluster_from_before_there_were_issuers_is_found_at_its_path_with_its_old_tokens(restarted):
+    host, issued = restarted.host, restarted.old_issued
+    shown = await hosts.shown(host, "old")
+    assert shown["server"] == f"{host.url}/clusters/old"
+    assert token_of(shown) == token_of({"kubeconfig": restarted.old_kubeconfig})
+    trust = trust_of(shown["kubeconfig"])
+    async with session(host.url, trust, token_of(shown)) as admin:
+        for _ in range(2):  # the second time on a connection that was passed on
+            async with admin.get(f"/clusters/old{MAPS}") as response:
+                assert response.status == 200
+    async with session(host.url, trust, issued) as account, account.get(f"/clusters/old{MAPS}") as response:
+        assert "system:serviceaccount:default:default" in (await response.json())["message"]
+    async with session(host.url, trust, issued) as account, account.get(MAPS) as response:
+        assert response.status == 403, "its key tells it, too"
 
 
 async def old_cluster(folder):

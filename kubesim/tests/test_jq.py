@@ -99,7 +99,15 @@ def test_a_worker_opens_neither_files_nor_pipes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "program", ["[range(1e9)] | length", "def f: f; f", '"x" * 1e9 | length', "[limit(1e9; repeat(0))]"]
+    "program",
+    [
+        "[range(1e9)] | length",
+        "def f: f; f",
+        *(
+            pytest.param(more, marks=pytest.mark.torture)
+            for more in ('"x" * 1e9 | length', "[limit(1e9; repeat(0))]")
+        ),
+    ],
 )
 def test_a_hostile_filter_ends_at_its_limits(program):
     """Of half the time: a filter of a container's whole time ends below."""

@@ -219,22 +219,23 @@ async def test_a_process_has_low_priority_and_no_core_file(host):
         assert [line.split()[-3] for line in limits.splitlines() if line.startswith("Max address")] == ["unlimited"]
 
 
-@pytest.mark.parametrize("victim", ["parent", "front"])
-async def test_no_process_outlives_a_killed_parent_or_front_and_all_comes_back(tmp_path, victim):
+async def test_no_process_outlives_a_killed_parent_or_front_and_all_comes_back(tmp_path):
     host = hosts.start(tmp_path)
     async with host.control() as control:
         made = [(await make(control, name=name))[1] for name in ("a", "b")]
-    front, first, second = host.children()
-    os.kill(second, signal.SIGSTOP)
-    if victim == "front":
-        os.kill(front, signal.SIGKILL)
-        assert host.process.wait(60) == 1
-    assert hosts.stop(host, signal.SIGKILL)
-    await until(lambda: all(map(gone, (front, first, second))))
-    with hosts.running(tmp_path, "--port", host.port) as host:
+    for victim in ("parent", "front"):
+        front, first, second = host.children()
+        os.kill(second, signal.SIGSTOP)
+        if victim == "front":
+            os.kill(front, signal.SIGKILL)
+            assert host.process.wait(60) == 1
+        assert hosts.stop(host, signal.SIGKILL)
+        await until(lambda pids=(front, first, second): all(map(gone, pids)))
+        host = hosts.start(tmp_path, "--port", host.port)
         for found in made:
             async with host.client(token_of(found)) as admin, admin.get("/api/v1/namespaces/default") as response:
                 assert response.status == 200
+    hosts.stop(host)
 
 
 async def test_a_signal_to_all_processes_ends_them_in_good_order(tmp_path, capfd):

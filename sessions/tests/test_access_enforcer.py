@@ -37,6 +37,7 @@ from faults.services import (
 )
 from faults.services.work import working
 from interview_site import redis_server
+from kubesim.tests.hosts import NO_IMAGES
 from sessions import access_enforcer, clock, end_requests, jobs, services
 from sessions.access_enforcer import AccessEnforcer
 from sessions.models import ClockEntry, InterviewSession
@@ -113,7 +114,8 @@ def hung_redis(settings):
 def hung_host(running, practice, settings, tmp_path):
     """Return a context in which a second host of practice clusters is stopped, with a live session on it."""
     port = free_port()
-    command = [sys.executable, "-m", "kubesim", "host", "--bind", "127.0.0.1", "--port", str(port)]
+    program = f"{NO_IMAGES}\nfrom kubesim.commandline import main\nraise SystemExit(main())"
+    command = [sys.executable, "-c", program, "host", "--bind", "127.0.0.1", "--port", str(port)]
     process = subprocess.Popen(
         [*command, "--public-host", "127.0.0.1", "--data", str(tmp_path)], cwd=ROOT, start_new_session=True
     )
