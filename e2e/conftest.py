@@ -116,14 +116,20 @@ def has_address() -> bool:
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory) -> Iterator[Installation]:
+def data_folder(tmp_path_factory) -> Path:
+    """The folder in which the installation keeps its data: none yet."""
+    return tmp_path_factory.mktemp("up") / "data"
+
+
+@pytest.fixture(scope="module")
+def installation(data_folder) -> Iterator[Installation]:
     """One fresh installation for each file, reachable only at 127.0.0.2."""
     if not has_address():
         pytest.skip(f"{ADDRESS} is no address of this machine; on macOS: sudo ifconfig lo0 alias {ADDRESS} up")
-    folder = tmp_path_factory.mktemp("up")
+    folder = data_folder.parent
     env = {name: value for name, value in os.environ.items() if name not in ("DJANGO_SETTINGS_MODULE",)}
     env |= {
-        "DATA_DIR": str(folder / "data"),
+        "DATA_DIR": str(data_folder),
         "BIND": ADDRESS,
         "PUBLIC_HOST": ADDRESS,
         "PORT": str(free_port(ADDRESS)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 
@@ -22,6 +23,23 @@ MOST_REQUESTS = 12
 MOST_BYTES = 80_000
 # What a browser says by itself when the network or the server is away on purpose.
 OUTAGE = re.compile(r"ERR_|WebSocket|htmx:(sendError|afterRequest|sendAbort)|409|422")
+GRACE_AND_A_LIVE_SESSION = """
+from django.contrib.auth.models import User
+from sessions.models import InterviewSession
+User.objects.create_user("grace", password="a-long-password")
+ada = User.objects.get(username="interviewer")
+found = InterviewSession.objects.create(owner=ada, candidate_name="Sam", title="t", minutes=60, state="live")
+print(found.uuid)
+"""
+
+
+@pytest.fixture(scope="module")
+def data_folder(tmp_path_factory, migrated):
+    """A folder with empty tables; test_whole_interview.py has them made."""
+    folder = tmp_path_factory.mktemp("up") / "data"
+    folder.mkdir(mode=0o700)
+    shutil.copy(migrated, folder)
+    return folder
 
 
 @pytest.fixture
@@ -39,13 +57,17 @@ def candidate(browser, installation):
     assert [problem for problem in person.problems if not OUTAGE.search(problem)] == []
 
 
+@pytest.fixture(scope="module")
+def live_session(installation):
+    """A live session that no cluster was made for; and grace, a second interviewer."""
+    made = installation.manage("shell", "-v0", "-c", GRACE_AND_A_LIVE_SESSION)
+    assert made.returncode == 0, made.stderr
+    return made.stdout.strip()
+
+
 @pytest.fixture
-def grace(browser, installation):
+def grace(browser, installation, live_session):
     """A second interviewer, who exists only here."""
-    code = (
-        "from django.contrib.auth.models import User; User.objects.create_user('grace', password='a-long-password')"
-    )
-    assert installation.manage("shell", "-v0", "-c", code).returncode == 0
     person = Person(browser, installation.url)
     person.page.goto("/")
     person.page.get_by_label("User name").fill("grace")
@@ -245,24 +267,14 @@ def a_page_is_small(ada):
     page.close()
 
 
-LIVE_SESSION = """
-from django.contrib.auth.models import User
-from sessions.models import InterviewSession
-ada = User.objects.get(username="interviewer")
-found = InterviewSession.objects.create(owner=ada, candidate_name="Sam", title="t", minutes=60, state="live")
-print(found.uuid)
-"""
-
-
-def test_the_lamp_and_the_buttons_tell_of_a_network_that_swallows_everything(browser, installation):
-    uuid = installation.manage("shell", "-v0", "-c", LIVE_SESSION).stdout.strip()
+def test_the_lamp_and_the_buttons_tell_of_a_network_that_swallows_everything(browser, installation, live_session):
     port = int(installation.env["PORT"])
     relay = Relay(ADDRESS, port)
     mapped = [*CHROMIUM_ARGS, f"--host-resolver-rules=MAP {ADDRESS}:{port} {ADDRESS}:{relay.port}"]
     with browser.browser_type.launch(executable_path=chromium_path(), args=mapped) as other:
         person = Person(other, installation.url)
         sign_in(person, installation)
-        person.page.goto(f"/sessions/{uuid}/")
+        person.page.goto(f"/sessions/{live_session}/")
         in_sync(person)
         relay.swallow.set()
         expect(person.page.locator("[data-words]")).to_have_text(re.compile("^Not connected"), timeout=PATIENCE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -28,9 +29,12 @@ LONG = pytest.mark.torture
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+def installation(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Installation]:
     """One installation for every test of the file."""
-    with Installation(tmp_path_factory.mktemp("access")) as installation:
+    folder = tmp_path_factory.mktemp("access")
+    (folder / "data").mkdir(mode=0o700)
+    shutil.copy(migrated, folder / "data")
+    with Installation(folder) as installation:
         yield installation
 
 
