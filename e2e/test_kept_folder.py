@@ -77,6 +77,7 @@ def test_a_live_interview_of_an_earlier_version_goes_on(installation, tmp_path):
     assert found["notes"] == ["Read the logs before touching anything."]
     assert found["levels"] == [3]
     assert 30 <= found["seconds"] <= 300  # what had passed before it was stopped, and since it was started again
+    assert not any(", password " in line for line in installation.lines)
 
 
 @pytest.mark.kubectl
@@ -90,3 +91,8 @@ def test_the_candidates_kubeconfig_of_an_earlier_version_goes_on_working(install
     assert "tokenizer-train-" in pods
     made = kubectl("create configmap after --from-literal=c=d")
     assert made.returncode == 0, made.stderr
+
+
+def test_it_stops_in_good_order(installation):
+    assert stop(installation) in (0, 130)
+    assert not any("Traceback" in line for line in installation.lines), "".join(installation.lines)

@@ -251,6 +251,7 @@ def test_admin_pages_open(browser, installation):
     assert admin.problems == []
 
 
+@pytest.mark.torture  # make test starts the folder of an earlier version: test_kept_folder.py
 @pytest.mark.skipif(kubectl_path() is None, reason=NO_KUBECTL)
 def test_a_second_start_keeps_data_and_live_clusters(ada, candidate, installation, tmp_path):
     sign_in(ada, installation)

@@ -1,6 +1,7 @@
 """Routes through the first pack that nobody foresaw: right ones must pass whatever their form, wrong ones must not.
 
-All tests share one practice cluster; each has a namespace and a candidate of its own.
+All tests share one practice cluster; each has a namespace and a candidate of its own. ``make test`` walks one route
+of each kind, ``make torture`` also its neighbours, which the same line of the pack lets pass or finds out.
 """
 
 from __future__ import annotations
@@ -198,20 +199,29 @@ def created_by_command(candidate):
     candidate.kubectl("replace", "--force", "-f", "-", stdin=json.dumps(job))
 
 
+def later(*routes):
+    """Return neighbours of another route, which are for ``make torture``."""
+    return [pytest.param(route, marks=pytest.mark.torture) for route in routes]
+
+
 RIGHT = [
+    pytest.param(with_image(LARGE), id=LARGE),
     *(
-        pytest.param(with_image(image), id=image)
-        for image in ("python", "docker.io/library/python:3.12", "amd64/python:3.9", LARGE)
+        pytest.param(with_image(image), id=image, marks=pytest.mark.torture)
+        for image in ("python", "docker.io/library/python:3.12", "amd64/python:3.9")
     ),
     written_by_hand,
-    split_otherwise,
+    *later(split_otherwise),
     pinned_to_the_architecture,
     never_restarting,
     with_more_in_the_pod,
     after_a_restart_of_the_neighbour,
     after_a_try_of_its_own,
-    *(pytest.param(route, marks=needs_kubectl) for route in (replaced_by_force, got_edited_and_applied)),
-    pytest.param(created_by_command, marks=needs_kubectl),
+    pytest.param(replaced_by_force, marks=needs_kubectl),
+    *(
+        pytest.param(route, marks=[*needs_kubectl, pytest.mark.torture])
+        for route in (got_edited_and_applied, created_by_command)
+    ),
 ]
 
 
@@ -348,26 +358,31 @@ def with_an_emulator(spec):
     return route
 
 
+def emulator(name):
+    """Return the route of an emulator; one in an init container and one by a host path are for ``make test``."""
+    often = name in ("privileged-init", "host-path")
+    route = with_an_emulator(REACHING[name])
+    return pytest.param(route, id=f"emulator-{name}", marks=() if often else pytest.mark.torture)
+
+
 def done(job):
     return any(row["type"] == "Complete" for row in job.get("status", {}).get("conditions", []))
 
 
 WRONG = [
     replaced_by_true,
-    another_program,
     without_a_gpu,
-    with_no_gpu_asked_for,
-    with_two_gpus,
+    *later(another_program, with_no_gpu_asked_for, with_two_gpus),
     the_gpu_in_another_container,
     under_another_name,
-    suspended,
+    *later(suspended),
     complete_without_a_pod,
     with_an_index_that_lacks_the_platform,
     gone_after_it_finished,
     without_the_neighbour,
-    with_a_smaller_neighbour,
+    *later(with_a_smaller_neighbour),
     with_a_changed_neighbour,
-    *(pytest.param(with_an_emulator(spec), id=f"emulator-{name}") for name, spec in REACHING.items()),
+    *(emulator(name) for name in REACHING),
 ]
 
 

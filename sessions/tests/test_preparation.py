@@ -82,52 +82,50 @@ def test_it_is_ready_when_the_symptom_is_confirmed(prepared, kinds):
     assert kinds(prepared)[-1] == "session.ready"
 
 
-def test_it_asks_the_cluster_for_its_kinds_once_and_writes_no_step_down_for_itself(preparing, monkeypatch):
-    sent = []
-    send = Kube._send
+def test_it_asks_the_cluster_and_the_database_little_and_tells_of_no_other_deadline(preparing, monkeypatch):
+    """One preparation is looked at from three sides: each takes a cluster, an environment and a fault."""
+    sent, send = [], Kube._send
 
     def note(self, method, path, *, query=None, **rest):
-        if not (query or {}).get("dryRun"):
-            sent.append((method, path))
+        sent.append((method, path, "dryRun" in (query or {})))
         return send(self, method, path, query=query, **rest)
 
     monkeypatch.setattr(Kube, "_send", note)
-    jobs.prepare_session(preparing.pk)
-    discoveries = [path for method, path in sent if DISCOVERY.fullmatch(path)]
-    assert len(discoveries) <= 4, discoveries
+    monkeypatch.setattr(preparation, "SLACK", timedelta(hours=1))  # however slow the machine is
+    with CaptureQueriesContext(connection) as asked:
+        jobs.prepare_session(preparing.pk)
     steps = sum(run.steps.count() for run in FaultRun.objects.all())
-    copies = [path for method, path in sent if method in ("PATCH", "POST") and f"/{NAMESPACE}/secrets" in path]
     assert steps > 12
+    it_asks_for_the_kinds_once_and_writes_no_step_down_for_itself(sent, steps)
+    it_looks_into_no_namespace_before_it_is_made([(method, path) for method, path, _ in sent])
+    it_asks_the_database_little([query["sql"] for query in asked.captured_queries])
+    assert not moved_deadlines().exists()
+
+
+def it_asks_for_the_kinds_once_and_writes_no_step_down_for_itself(sent, steps):
+    really = [(method, path) for method, path, tried in sent if not tried]
+    discoveries = [path for method, path in really if DISCOVERY.fullmatch(path)]
+    assert len(discoveries) <= 4, discoveries
+    copies = [path for method, path in really if method in ("PATCH", "POST") and f"/{NAMESPACE}/secrets" in path]
     assert len(copies) < steps, copies
 
 
-def test_it_looks_into_no_namespace_before_it_is_made(preparing, monkeypatch):
-    sent, send = [], Kube._send
-    monkeypatch.setattr(Kube, "_send", lambda self, *about, **rest: sent.append(about) or send(self, *about, **rest))
-    jobs.prepare_session(preparing.pk)
+def it_looks_into_no_namespace_before_it_is_made(sent):
     made = sent.index(("POST", "/api/v1/namespaces"))
     assert {method for method, _ in sent[:made]} == {"GET"}
     assert [path for _, path in sent[:made] if "/namespaces/" in path and NAMESPACE not in path] == []
     assert made <= 30, sent[:made]
 
 
-def test_it_asks_the_database_little_and_tells_the_cluster_of_no_other_deadline(preparing, monkeypatch):
-    monkeypatch.setattr(preparation, "SLACK", timedelta(hours=1))  # however slow the machine is
-    with CaptureQueriesContext(connection) as asked:
-        jobs.prepare_session(preparing.pk)
-    statements = [query["sql"] for query in asked.captured_queries]
-
+def it_asks_the_database_little(statements):
     def count(text: str) -> int:
         return sum(text in statement for statement in statements)
 
-    steps = sum(run.steps.count() for run in FaultRun.objects.all())
-    assert steps > 12
     assert count('INTO "faults_step"') + count('UPDATE "faults_step"') <= 8
     assert count('FROM "interview_sessions_clockentry"') <= 9
     assert count('"faults_faultrun"."namespaces"') <= 12
     assert count('"interview_sessions_interviewsession"."timeline_seal"') <= 5
     assert count("SAVEPOINT") <= 46  # the beginning and the end of each transaction
-    assert not moved_deadlines().exists()
 
 
 def test_sessions_that_are_being_prepared_cost_the_housekeeping_no_queries_of_their_own(draft, ada, scenario_version):
