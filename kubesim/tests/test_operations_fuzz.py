@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,8 @@ from kubesim.schema.kinds import registry
 from kubesim.store import Store
 from kubesim.tests.test_models import KINDS, OBJECTS
 
+EXAMPLES = 100 if "TORTURE_ROUNDS" in os.environ else 8
+"""For each of the kinds, and of the forms of a patch."""
 WORDS = st.sampled_from(
     [
         "",
@@ -80,7 +83,7 @@ def answered(call, *args, **kwargs):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(steps=STEPS, junk=JSON)
 def test_a_spoiled_object_is_answered(kind, steps, junk):
     ops, namespace = fresh(), "ml" if kind.namespaced else ""
@@ -96,7 +99,7 @@ def test_a_spoiled_object_is_answered(kind, steps, junk):
 
 @pytest.mark.parametrize("patch_type", ["json", "merge", "strategic", "apply"])
 @pytest.mark.parametrize("subresource", ["", "status", "scale"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(steps=STEPS, junk=JSON)
 def test_a_spoiled_patch_is_answered(patch_type, subresource, steps, junk):
     ops, kind = fresh(), registry.by_resource("deployments.apps")

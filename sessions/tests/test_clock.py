@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from datetime import timedelta
 
@@ -99,12 +100,13 @@ def test_the_session_time_of_a_past_moment_leaves_out_what_came_later(live, time
     assert clock.elapsed_ms(live) == 90_000
 
 
+EXAMPLES = 100 if "TORTURE_ROUNDS" in os.environ else 15
 JUMPS = st.lists(
     st.tuples(st.sampled_from(["pause", "resume", "extend", "none"]), st.integers(-3600, 3600)), max_size=8
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(JUMPS)
 def test_wherever_the_clock_is_set_to_session_time_is_never_negative(ready, ada, time, steps):
     with transaction.atomic():

@@ -7,7 +7,7 @@ import pytest
 from kubesim.tests.contract import wrongs
 
 # All of them are for `make torture` and `make contract-real`: sending 20,000 objects takes minutes.
-EVERY = 1 if {"TORTURE_ROUNDS", "CONTRACT_KUBECONFIG"} & set(os.environ) else 7
+EVERY = 1 if {"TORTURE_ROUNDS", "CONTRACT_KUBECONFIG"} & set(os.environ) else 13
 BASES = [(area, path) for area in wrongs.areas() for path in wrongs.bases(area)]
 
 
