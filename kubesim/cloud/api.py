@@ -29,8 +29,6 @@ LOGIN = (
     "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
 )
 SERVICES = ("/compute/v1/", "/container/v1/", "/iam/v1/", "/cloudresourcemanager/v1/", "/cloudasset/v1/")
-SOURCE = "cloud"
-"""Where the firewall's rules come from that this API keeps."""
 
 
 class Cloud:
@@ -57,7 +55,7 @@ class Cloud:
     def restore(self, saved: Obj) -> None:
         """Take up what ``state.changes`` returned."""
         self.state.restore(saved)
-        self._firewall.take(SOURCE, firewall_rules(self.state))
+        self._firewall.rules = firewall_rules(self.state)
 
     def note_pools(self) -> None:
         """Keep what the node pools are like."""
@@ -92,7 +90,7 @@ class Cloud:
 
     def _changed(self, path: str) -> None:
         if "/firewalls/" in path:
-            self._firewall.take(SOURCE, firewall_rules(self.state))
+            self._firewall.rules = firewall_rules(self.state)
         self.touch()
 
 

@@ -85,14 +85,7 @@ def _relative(link: str) -> str:
 
 def firewall_rules(state: CloudState) -> tuple[Rule, ...]:
     """Return the firewall rules in the form in which the simulated network applies them."""
-    return rules({"spec": _as_spec(item)} for item in state.below(f"projects/{PROJECT}/global/firewalls"))
-
-
-def _as_spec(item: Obj) -> Obj:
-    spec = {**item, "targetTags": item.get("targetTags") or item.get("targetServiceAccounts")}
-    for name, field in (("allow", "allowed"), ("deny", "denied")):
-        spec[name] = [{**entry, "protocol": entry["IPProtocol"].lower()} for entry in item.get(field) or ()]
-    return spec
+    return rules(state.below(f"projects/{PROJECT}/global/firewalls"))
 
 
 class Compute:

@@ -14,6 +14,7 @@ from kubesim.errors import Obj
 
 DEFAULT_PRIORITY = 1000
 EVERYWHERE = "0.0.0.0/0"
+NUMBERS = {"1": "icmp", "6": "tcp", "17": "udp"}
 METADATA = "169.254.169.254"
 """The metadata and name server of the machines, which no rule closes."""
 
@@ -44,11 +45,7 @@ class Firewall:
     """The rules in force."""
 
     def __init__(self) -> None:
-        self._rules: dict[str, tuple[Rule, ...]] = {}
-
-    def take(self, source: str, rules: tuple[Rule, ...]) -> None:
-        """Let the rules of a source be these from now on."""
-        self._rules[source] = rules
+        self.rules: tuple[Rule, ...] = ()
 
     def passes(
         self, tags: frozenset[str], address: str, port: int, protocol: str = "tcp", *, egress: bool = True
@@ -56,26 +53,25 @@ class Firewall:
         """Whether traffic of a node gets through: to an address where it leaves, from one where it arrives."""
         if address == METADATA:
             return True
-        every = (rule for rules in self._rules.values() for rule in rules)
-        found = [r for r in every if r.egress == egress and r.hits(tags, address, port, protocol)]
+        found = [r for r in self.rules if r.egress == egress and r.hits(tags, address, port, protocol)]
         return min(found, key=lambda rule: (rule.priority, rule.allow)).allow if found else True
 
 
-def rules(objects: Iterable[Obj]) -> tuple[Rule, ...]:
-    """Return the rules of objects, each with a ``spec``, that are not disabled."""
-    return tuple(rule for obj in objects if not obj["spec"].get("disabled") for rule in _rules(obj["spec"]))
+def rules(items: Iterable[Obj]) -> tuple[Rule, ...]:
+    """Return the rules of firewalls, as Compute Engine writes them, that are not disabled."""
+    return tuple(rule for item in items if not item.get("disabled") for rule in _rules(item))
 
 
-def _rules(spec: Obj) -> Iterable[Rule]:
-    egress = spec.get("direction") == "EGRESS"
-    ranges = tuple(spec.get("destinationRanges" if egress else "sourceRanges") or (EVERYWHERE,))
-    for name in ("allow", "deny"):
-        matches = tuple(
-            (entry.get("protocol", "all"), tuple(entry.get("ports") or ())) for entry in spec.get(name) or ()
-        )
+def _rules(item: Obj) -> Iterable[Rule]:
+    egress = item.get("direction") == "EGRESS"
+    ranges = tuple(item.get("destinationRanges" if egress else "sourceRanges") or (EVERYWHERE,))
+    targets = frozenset(item.get("targetTags") or item.get("targetServiceAccounts") or ())
+    for name in ("allowed", "denied"):
+        entries = [(str(entry["IPProtocol"]).lower(), entry.get("ports") or ()) for entry in item.get(name) or ()]
+        matches = tuple((NUMBERS.get(protocol, protocol), tuple(ports)) for protocol, ports in entries)
         if matches:
-            priority = int(spec.get("priority", DEFAULT_PRIORITY))
-            yield Rule(egress, name == "allow", priority, ranges, matches, frozenset(spec.get("targetTags") or ()))
+            priority = int(item.get("priority", DEFAULT_PRIORITY))
+            yield Rule(egress, name == "allowed", priority, ranges, matches, targets)
 
 
 def _within(address: str, ranges: tuple[str, ...]) -> bool:

@@ -25,7 +25,7 @@ def fits(wanted: str, text: str, **names: str) -> bool:
 
 async def make(w: World, name: str, case: dict[str, Any]) -> None:
     if "firewall" in case:
-        w.kubelets.fabric.firewall.take("test", firewall.rules([{"spec": case["firewall"]}]))
+        w.kubelets.fabric.firewall.rules = firewall.rules([case["firewall"]])
     if "quota" in case:
         await w.create("resourcequotas", {"metadata": {"name": "gpus"}, "spec": {"hard": case["quota"]}})
     kind = "jobs.batch" if "job" in case else "pods"

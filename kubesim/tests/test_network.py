@@ -217,13 +217,13 @@ async def test_probes_come_through_every_policy():
 
 def rule(direction="EGRESS", deny="443", **more):
     ranges = "destinationRanges" if direction == "EGRESS" else "sourceRanges"
-    spec = {"direction": direction, "deny": [{"protocol": "tcp", "ports": [deny]}], ranges: ["0.0.0.0/0"]}
-    return {"metadata": {"name": "closed"}, "spec": {**spec, **more}}
+    denied = [{"IPProtocol": "tcp", "ports": [deny]}]
+    return {"name": "closed", "direction": direction, "denied": denied, ranges: ["0.0.0.0/0"], **more}
 
 
 async def test_a_firewall_keeps_images_away_and_says_so_after_half_a_minute():
     async with world(count=1) as w:
-        w.kubelets.fabric.firewall.take("test", firewall.rules([rule()]))
+        w.kubelets.fabric.firewall.rules = firewall.rules([rule()])
         await w.create("pods", pod("web", container("nginx:1.27")))
         await w.tick(60)
         text = (
@@ -241,7 +241,7 @@ async def test_a_firewall_keeps_images_away_and_says_so_after_half_a_minute():
             f'Failed to pull image "nginx:1.27": {text}',
             "Error: ErrImagePull",
         ]
-        w.kubelets.fabric.firewall.take("test", ())
+        w.kubelets.fabric.firewall.rules = ()
         await w.tick(120)
         assert state(await w.pod("web"))["ready"]
 
@@ -249,7 +249,7 @@ async def test_a_firewall_keeps_images_away_and_says_so_after_half_a_minute():
 async def test_a_firewall_closes_the_outside_for_pods():
     async with world(count=1) as w:
         await furnish(w)
-        w.kubelets.fabric.firewall.take("test", firewall.rules([rule()]))
+        w.kubelets.fabric.firewall.rules = firewall.rules([rule()])
         status, _, errors = await curl(w, "https://huggingface.co", "--connect-timeout", "10")
         assert (status, errors) == (28, "curl: (28) Connection timed out after 10000 milliseconds\n")
         assert OPEN in (await curl(w, "http://web"))[1]
@@ -267,11 +267,13 @@ async def test_a_firewall_closes_the_outside_for_pods():
         ([rule(targetTags=["cpu-pool"])], True),
         ([rule(destinationRanges=["10.0.0.0/8"])], True),
         ([rule("INGRESS")], True),
-        ([rule(), rule(deny="9", allow=[{"protocol": "tcp", "ports": ["443"]}], priority=900)], True),
-        ([rule(priority=100), {"spec": {"direction": "EGRESS", "allow": [{"protocol": "all"}]}}], False),
+        ([rule(denied=[{"IPProtocol": "6"}])], False),
+        ([rule(denied=[{"IPProtocol": "UDP"}])], True),
+        ([rule(), rule(deny="9", allowed=[{"IPProtocol": "tcp", "ports": ["443"]}], priority=900)], True),
+        ([rule(priority=100), {"direction": "EGRESS", "allowed": [{"IPProtocol": "all"}]}], False),
     ],
 )  # fmt: skip
 def test_the_lowest_number_decides(objects, passes):
     wall = Firewall()
-    wall.take("test", firewall.rules(objects))
+    wall.rules = firewall.rules(objects)
     assert wall.passes(frozenset({"h100-pool"}), "34.1.2.3", 443) is passes
