@@ -44,6 +44,9 @@ def typed(kubeconfig, **fields):
     return {"name": "lab-1", "tier": "dedicated", "kubeconfig": kubeconfig, "prometheus_url": "", **fields}
 
 
+NO_TOOLBOX_GPU = b"None, since no node with a GPU has the label node-role.kubernetes.io/toolbox and the taint"
+
+
 def test_an_admin_adds_a_cluster_and_sees_its_preflight(client, root, cluster):
     client.force_login(root)
     kubeconfig = crypto.unseal(cluster.kubeconfig)
@@ -51,7 +54,13 @@ def test_an_admin_adds_a_cluster_and_sees_its_preflight(client, root, cluster):
     added = Cluster.objects.get(name="lab-1")
     assert added.kept
     assert kubeconfig.split("token:")[1].strip()[:40].encode() not in page.content
-    for words in (b"Kubernetes v1.", b"that are needed are held", b"24 on 3 of", b"plugin is at work"):
+    for words in (
+        b"Kubernetes v1.",
+        b"that are needed are held",
+        b"24 on 3 of",
+        b"plugin is at work",
+        NO_TOOLBOX_GPU,
+    ):
         assert words in page.content, words
     services.lease_cluster(cluster=added, holder=uuid.uuid4())
     with pytest.raises(ClusterBusy, match="Another session has the cluster lab-1"):

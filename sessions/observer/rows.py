@@ -160,8 +160,8 @@ def node_rows(nodes: Iterable[Obj], pods: Iterable[Obj], gpus: Iterable[GpuReadi
 
 
 def unusable_first(row: NodeRow) -> tuple[bool, bool, str]:
-    """Return the key by which nodes are sorted: what needs a look, then those with GPUs, each group by name."""
-    return row.ready and row.schedulable, not row.gpus, row.name
+    """Return the key by which nodes are sorted: what needs a look, then those with GPUs that count, by name."""
+    return row.ready and row.schedulable, not row.gpus or row.for_toolbox, row.name
 
 
 def workload_row(obj: Obj) -> WorkloadRow:

@@ -73,4 +73,5 @@ def test_a_pod_is_broken_when_it_needs_a_look(one, broken):
 def test_nodes_that_take_no_pods_come_first():
     names = [("a", True, True), ("b", True, False), ("c", False, True)]
     rows = [NodeRow(name, ready, schedulable, "amd64", "", 8, 0, "", "") for name, ready, schedulable in names]
-    assert [row.name for row in sorted(rows, key=unusable_first)] == ["b", "c", "a"]
+    own = NodeRow("0", True, True, "amd64", "", 1, 1, "", "", for_toolbox=True)
+    assert [row.name for row in sorted([own, *rows], key=unusable_first)] == ["b", "c", "a", "0"]

@@ -20,7 +20,7 @@ from faults.kube.mirror import NAMESPACE
 from faults.models import FaultRun
 from faults.reconciler import moved_deadlines
 from faults.services import toolboxes
-from sessions import clock, jobs, services
+from sessions import clock, jobs, selectors, services
 from sessions.errors import SessionError
 from sessions.models import InterviewSession, PreparationPhase
 from sessions.services import phases as phase_services
@@ -264,6 +264,25 @@ def test_a_toolbox_whose_image_cannot_be_had_is_waited_for_and_then_told_of(prep
     preparing.refresh_from_db()
     assert preparing.state == "ready"
     assert "; the toolbox does not run: " in preparing.phases.get(key="access").detail
+
+
+@pytest.mark.torture
+@pytest.mark.django_db(transaction=True)
+def test_a_scenario_that_wants_it_gets_a_toolbox_with_a_gpu_of_its_own(ada, practice):
+    version = next(v for v in fault_services.seed_catalog() if v.scenario.slug == "fine-tune-restarts")
+    session = services.create_session(owner=ada, candidate_name="Sam", scenario_versions=[version])
+    session = services.prepare(session=session, actor=ada)
+    while session.state == "preparing":
+        session.phases.update(next_try_at=None)
+        jobs.prepare_session(session.pk)
+        session.refresh_from_db()
+    assert session.state == "ready", list(session.phases.values("key", "status", "error"))
+    box = selectors.toolbox_for(session)
+    assert (box.gpu, box.lack) == (True, "")
+    kube = fault_selectors.kube_for(session.cluster)
+    code, told = kube.run_command(box.namespace, "toolbox", "toolbox", ["nvidia-smi", "-L"])
+    assert (code, told.count("GPU 0: Tesla T4")) == (0, 1)
+    fault_services.release_cluster(cluster=session.cluster)
 
 
 def test_a_session_of_questions_needs_no_cluster(ada, question_version):
