@@ -113,7 +113,7 @@ def impatient_kube_for(cluster: Cluster) -> Kube:
 
 
 def prometheus_for(cluster: Cluster) -> PrometheusSource:
-    """Return the cluster's Prometheus: at the stored address, or else behind the API server, where it knows others.
+    """Return the cluster's Prometheus: at the stored address, or else behind the API server, beside ``others`` there.
 
     Raises ClusterError.
     """

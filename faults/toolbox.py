@@ -26,7 +26,7 @@ TOOLS = ("kubectl", "crane", "curl", "jq", "python3")
 """The programs that briefs and solutions may count on; ``deploy/toolbox.Dockerfile`` installs them."""
 OF_GPU = ("nvidia-smi",)
 """Those that come with a GPU, from its node."""
-NO_GPU = f"without a GPU: no node of the cluster has one, {SET_ASIDE}"
+NO_GPU = f"without a GPU: no node with one has {SET_ASIDE}"
 PRACTICE_IMAGE = "ghcr.io/platform-tools/toolbox:1"
 """The image on simulated nodes, which know its programs; ``make images`` builds the same for real ones."""
 _RBAC = "rbac.authorization.k8s.io"

@@ -128,7 +128,7 @@ def test_a_real_cluster_without_a_node_for_it_has_a_toolbox_that_says_what_it_la
     planned = {"cluster": lab, "namespaces": NAMESPACES, "deadline": deadline(), "packs": [asking]}
     without = selectors.toolbox_of(services.plan_environment_run(**planned))
     assert (without.gpu, without.tools[-1]) == (False, "python3")
-    assert "without a GPU: no node of the cluster has one, the label node-role.kubernetes.io/toolbox" in without.lack
+    assert "without a GPU: no node with one has the label node-role.kubernetes.io/toolbox" in without.lack
     with_gpu = selectors.toolbox_of(services.plan_environment_run(**planned, toolbox_gpu=True))
     assert (with_gpu.tools[-1], with_gpu.lack) == ("nvidia-smi", "")
 

@@ -139,7 +139,7 @@ def test_the_command_that_enters_the_toolbox_is_shown_before_and_during_the_inte
     assert command in page(ready)
     ready.environment.parameters["toolbox"]["lacks_gpu"] = True
     ready.environment.save()
-    lack = "without a GPU: no node of the cluster has one"
+    lack = "without a GPU: no node with one has the label"
     assert lack in page(ready)
     live = page(services.start(session=ready, actor=ada), "key/")
     assert command in live
