@@ -22,7 +22,10 @@ class UnreadFile(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield the one item that stands for all tests of the file."""
-        yield UnreadTests.from_parent(self, name=NAME)
+        tests = UnreadTests.from_parent(self, name=NAME)
+        if self.config.pluginmanager.hasplugin("django"):
+            tests.add_marker("django_db")  # whoever asks first for tables has those made that any test may need
+        yield tests
 
 
 class UnreadTests(pytest.Item):
