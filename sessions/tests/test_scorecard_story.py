@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import timedelta
 from io import BytesIO
 
@@ -115,8 +116,29 @@ def text_of(card):
     return "\n".join(page.extract_text() for page in pages).replace("\u200b", "")
 
 
-def test_the_scores_are_those_of_a_calculation_by_hand(submitted, ada):
-    card = card_for(submitted, ada)
+@pytest.fixture(scope="module")
+def built():
+    """What is built of the story for the first test that asks: each telling takes half a second of computing."""
+    return {}
+
+
+@pytest.fixture
+def card(built, request):
+    """The scorecard of the story."""
+    if not built:
+        built["card"] = card_for(*map(request.getfixturevalue, ("submitted", "ada")))
+    return copy.deepcopy(built["card"])
+
+
+@pytest.fixture
+def printed(built, card):
+    """The text of its PDF."""
+    if "printed" not in built:
+        built["printed"] = text_of(card)
+    return built["printed"]
+
+
+def test_the_scores_are_those_of_a_calculation_by_hand(card):
     by = {item["interviewer"]: item["computed"] for item in card["assessments"]}
     # The scenario's criteria weigh 100, those of the whole interview 40, and grace alone asked the question: 20.
     # ada: 20*4 + 20*3 + 20*2 + 20*3 = 240 over 80 of 140; grace: 20*3 + 20*3 + 10*2 = 140 over 50 of 160
@@ -139,16 +161,16 @@ def test_page_json_and_pdf_mark_ratings_without_evidence(client, story, ada, sce
     assert "No evidence</span>" in client.get(f"/sessions/{story.uuid}/scorecard/").content.decode()
 
 
-def test_it_tells_of_both_clocks_pauses_credits_and_the_reopening(submitted, ada):
-    session = card_for(submitted, ada)["session"]
+def test_it_tells_of_both_clocks_pauses_credits_and_the_reopening(card):
+    session = card["session"]
     assert [entry["kind"] for entry in session["clock"]] == [
         *("start", "pause", "resume", "extend", "credit", "end", "resume", "end")
     ]
     assert (session["elapsed_ms"], session["extended_s"], session["credited_s"]) == (360_000, 600, 90)
 
 
-def test_a_fix_that_did_not_last_a_broken_guard_and_hints_are_in_it(submitted, ada):
-    scenario = card_for(submitted, ada)["scenarios"][0]
+def test_a_fix_that_did_not_last_a_broken_guard_and_hints_are_in_it(card):
+    scenario = card["scenarios"][0]
     assert scenario["timings"]["fixed"]["session_ms"] == 240_000
     assert scenario["timings"]["held"]["session_ms"] == 355_000
     assert scenario["guards"][0]["broken"]["session_ms"] == 240_000
@@ -159,8 +181,7 @@ def test_a_fix_that_did_not_last_a_broken_guard_and_hints_are_in_it(submitted, a
     ]
 
 
-def test_the_pdf_has_all_of_it(submitted, ada):
-    printed = text_of(card_for(submitted, ada))
+def test_the_pdf_has_all_of_it(printed):
     for words in (
         *(
             "Sam Doe",
@@ -177,21 +198,18 @@ def test_the_pdf_has_all_of_it(submitted, ada):
         assert words in printed, words
 
 
-def test_a_repair_that_came_undone_is_told(submitted, ada):
-    card = card_for(submitted, ada)
+def test_a_repair_that_came_undone_is_told(card, printed):
     assert [moment["session_ms"] for moment in card["scenarios"][0]["timings"]["regressed"]] == [285_000]
-    assert "A repair that had held came undone at 04:45." in text_of(card)
-    assert "came undone 1 time" in text_of(card)
+    assert "A repair that had held came undone at 04:45." in printed
+    assert "came undone 1 time" in printed
 
 
-def test_a_reopening_and_a_guard_that_was_broken_show_in_the_pdf(submitted, ada):
-    printed = text_of(card_for(submitted, ada))
+def test_a_reopening_and_a_guard_that_was_broken_show_in_the_pdf(printed):
     for words in ("Reopened", "Was broken", "1 guard was broken", "2 hints;", "repaired at 04:00, held at 05:55;"):
         assert words in printed, words
 
 
-def test_what_no_font_can_draw_is_said_and_not_left_to_boxes(submitted, ada):
-    card = card_for(submitted, ada)
+def test_what_no_font_can_draw_is_said_and_not_left_to_boxes(card):
     assert b"pdfaid" in as_pdf(card)
     for name in ("\U000131f0\U000131f1", "Zoë Ελένη Жанна"):
         card["candidate"]["name"] = name
