@@ -59,26 +59,43 @@
     clear();
     dragged = null;
   });
-  // The list of what was found is drawn anew with each act: where one was in it, and how far down, stays.
-  let kept = null;
+  // Whoever has added something by keyboard goes on with what follows it in the list.
+  let row = -1;
   document.addEventListener("htmx:beforeRequest", () => {
-    const list = form.querySelector(".results");
-    const row = document.activeElement?.closest(".results > li");
-    kept = { top: list.scrollTop, row: row ? [...list.children].indexOf(row) : -1 };
+    const here = document.activeElement?.closest(".results > li");
+    row = here ? [...here.parentElement.children].indexOf(here) : -1;
   });
   function giveBack() {
-    const list = form.querySelector(".results");
-    if (!kept || !list) return;
-    list.scrollTop = kept.top;
-    if (kept.row < 0 || document.activeElement !== document.body) return;
-    const rows = [...list.children];
-    const next = [...rows.slice(kept.row), ...rows.slice(0, kept.row)].map((row) => row.querySelector(".button")).find(Boolean);
+    if (row < 0 || document.activeElement !== document.body) return;
+    const rows = [...form.querySelectorAll(".results > li")];
+    const next = [...rows.slice(row), ...rows.slice(0, row)].map((one) => one.querySelector(".button")).find(Boolean);
     next?.focus({ preventScroll: true });
-    kept.row = -1;
+    row = -1;
   }
 
+  // An answer changes what differs and nothing else: what is being typed or chosen meanwhile stays, and so does a button
+  // whose press waits for its turn.
+  function renew(answer) {
+    for (const fold of form.querySelectorAll(".results details[open]")) {
+      const fresh = answer.getElementById(fold.closest("li").id)?.querySelector(".inside");
+      if (fresh) fresh.innerHTML = fold.querySelector(".inside").innerHTML;
+    }
+    for (const id of ["outline", "results", "total", "said"]) {
+      const fresh = answer.getElementById(id);
+      if (fresh) faultline.morph(document.getElementById(id), document.adoptNode(fresh));
+    }
+    htmx.process(form);
+    shown();
+    tally();
+    giveBack();
+  }
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (!["outline", "results"].includes(event.detail.target.id) || !event.detail.shouldSwap) return;
+    event.detail.shouldSwap = false;
+    renew(new DOMParser().parseFromString(event.detail.xhr.responseText, "text/html"));
+  });
+
   form.addEventListener("input", (event) => event.target.matches(".minutes") && tally());
-  document.addEventListener("htmx:afterSettle", () => (shown(), tally(), giveBack()));
   shown();
   tally();
 })();

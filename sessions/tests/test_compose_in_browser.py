@@ -201,6 +201,18 @@ def test_entries_and_parts_are_dragged_and_moved_by_keyboard(screen, catalogue):
     )
 
 
+def test_what_is_pressed_and_typed_before_an_answer_has_come_counts(screen, catalogue):
+    page = screen.open("/sessions/new/?compose")
+    page.evaluate("""() => {
+      for (const slug of ["twin-2", "twin-3"]) document.querySelector(`#found-s-${slug} [name="do"]`).click();
+      document.getElementById("part-add").click();
+      document.getElementById("title-p1").value = "Warm up";
+    }""")
+    expect(page.get_by_label("Title of part 2")).to_be_visible()
+    assert rows_of(page) == ["part:p1", "s:twin-2", "s:twin-3", "part:p2"]
+    expect(page.get_by_label("Title of part 1")).to_have_value("Warm up")
+
+
 def test_whoever_adds_by_keyboard_goes_on_with_the_next_one_where_the_list_was(screen, catalogue):
     page = screen.open("/sessions/new/?compose")
     add = page.get_by_role("button", name="Add Question 3?")
