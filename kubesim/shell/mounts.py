@@ -1,4 +1,4 @@
-"""Mounts of a container or node: the rows that /proc/mounts, mount and df show."""
+"""Mounts of a container or node: the rows that /proc/mounts, mount, findmnt and df show."""
 
 from __future__ import annotations
 

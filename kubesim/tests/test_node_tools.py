@@ -136,6 +136,8 @@ async def test_a_node_tells_what_it_is_set_to_and_what_is_installed():
         assert await chrooted(w, "sysctl -n kernel.pid_max") == "4194304\n"
         assert "cannot stat /proc/sys/no/such" in await chrooted(w, "sysctl no.such")
         assert "nvidia-container-toolkit " in await chrooted(w, "dpkg -l | grep nvidia")
+        assert "/proc" in await chrooted(w, "findmnt")
+        assert "containerd-shim" in await chrooted(w, "pstree -p 1")
 
 
 async def test_who_has_the_devices_open_is_found_and_the_kernels_files_agree():

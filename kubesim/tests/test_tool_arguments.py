@@ -11,6 +11,7 @@ from kubesim.tests.shell_world import machine, run
 
 TAKES_ANYTHING = {
     "echo": "prints its arguments",
+    "expr": "takes one word for its own value",
     "printf": "prints its arguments",
     "true": "ignores its arguments",
     "false": "ignores its arguments, and fails in silence",
@@ -27,7 +28,7 @@ WRONG_OPERANDS = {
     "journalctl": "journalctl: Failed to add match 'no-such-operand': Invalid argument",
     "lsblk": "lsblk: no-such-operand: not a block device", "lscpu": "lscpu: bad usage", "lsmod": "Usage: lsmod",
     "nproc": "nproc: extra operand 'no-such-operand'", "nvidia-ctk": "No help topic for 'no-such-operand'",
-    "ps": "error: unsupported option (BSD syntax)",
+    "ps": "error: unsupported option (BSD syntax)", "pstree": "pstree: No such user name: no-such-operand",
     "sync": "sync: error opening 'no-such-operand': No such file or directory",
     "uname": "uname: extra operand 'no-such-operand'",
     "vmstat": "vmstat: failed to parse argument: 'no-such-operand'",
@@ -63,7 +64,7 @@ async def test_what_a_tool_knows_is_still_taken():
     for line in (
         "nproc --all", "uptime -p", "vmstat 1 1", "ps -ef", "ps aux", "ps -eo pid,comm", "ss -tlnp", "netstat -tulpn",
         "hostname -i", "which -a sh", "lscpu", "date +%s", "date -u", "df -h /", "free -h", "uname -a", "ip -br a",
-        "ip -4 addr", "dirname /a/b", "printenv PATH", "ps -u root", "sync /tmp",
+        "ip -4 addr", "dirname /a/b", "printenv PATH", "findmnt /", "ps -u root", "sync /tmp",
     ):  # fmt: skip
         name, _, rest = line.partition(" ")
         said, status = await called(name, rest)
