@@ -29,8 +29,11 @@ class PlanRehearsal(Rehearsal):
         say: Print,
         tell: Tell,
         interrupted: Callable[[], bool] = lambda: False,
+        kubeconfig: str = "",
     ) -> None:
+        """``kubeconfig``: as for ``Rehearsal``."""
         self.plan, self.output, self.say, self.tell, self.interrupted = plan, output, say, tell, interrupted
+        self.kubeconfig = kubeconfig
         self.report = Report(plan.plan.slug, "")
         self.clock = RealClock()
         self.session: InterviewSession | None = None
@@ -66,6 +69,7 @@ class PlanRehearsal(Rehearsal):
     def _create(self) -> InterviewSession:
         session = services.create_session(
             owner=rehearser(),
+            cluster=self._lent(),
             candidate_name="Nobody (rehearsal)",
             title=f"Rehearsal: {self.plan.title}"[:200],
             plan_version=self.plan,

@@ -17,7 +17,7 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
 from faults.errors import ClusterError, FaultError
-from faults.models import FaultRun, ScenarioVersion
+from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack, Solution
 from sessions import events, selectors, services
 from sessions.candidate_rights import rights_of
@@ -169,17 +169,21 @@ class Rehearsal:
             self.say(f"{title:<58} {seconds:8.2f} s")
 
     def _create(self) -> InterviewSession:
-        name = f"lent-{uuid4().hex[:12]}"
-        lent = fault_services.lend_cluster(name=name, kubeconfig=self.kubeconfig) if self.kubeconfig else None
         return services.create_session(
             owner=rehearser(),
-            cluster=lent,
+            cluster=self._lent(),
             candidate_name="Nobody (rehearsal)",
             title=f"Rehearsal: {self.version.title}"[:200],
             scenario_versions=[self.version],
             minutes=MINUTES,
             uuid=_drawing(fault_selectors.pack_of(self.version), self.variant) if self.variant else None,
         )
+
+    def _lent(self) -> Cluster | None:
+        """Return the cluster of the kubeconfig; None where a practice cluster is to be made."""
+        if not self.kubeconfig:
+            return None
+        return fault_services.lend_cluster(name=f"lent-{uuid4().hex[:12]}", kubeconfig=self.kubeconfig)
 
     def _prepare(self, session: InterviewSession) -> None:
         services.prepare(session=session, actor=session.owner)

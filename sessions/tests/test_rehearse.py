@@ -19,7 +19,7 @@ from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import FaultRun
 from sessions.models import InterviewSession, Plan
-from sessions.rehearsal import installation, interruption, run
+from sessions.rehearsal import installation, interruption, plan, run
 from sessions.variants import variant_seed
 
 
@@ -110,6 +110,22 @@ def test_it_rehearses_on_a_lent_cluster_and_leaves_it_there(rehearsal, monkeypat
     assert session.cluster.kubeconfig == ""
     assert session.cluster.released_at is not None
     assert clusters.exists("lent")
+
+
+def test_a_plan_is_rehearsed_on_a_lent_cluster_too(scenario_version, monkeypatch, tmp_path, practice):
+    part = {"title": "Repair", "minutes": 20, "scenarios": [scenario_version.scenario.slug], "questions": []}
+    plan_version = Plan.objects.create(slug="one").versions.create(number=1, title="One", parts=[part])
+    plan_version.scenarios.add(scenario_version)
+    monkeypatch.setattr(run, "PREPARE_SECONDS", 0.0)
+    lent = clusters.create("lent-plan", timezone.now() + timedelta(hours=1))
+    played = plan.PlanRehearsal(plan_version, tmp_path, print, print, kubeconfig=lent["kubeconfig"])
+    assert "Waited 0 s to be prepared" in played.run().error
+    session = InterviewSession.objects.get()
+    assert (session.tier, session.cluster.tier, session.cluster.released_at is not None) == (
+        "dedicated",
+        "dedicated",
+        True,
+    )
 
 
 def test_whatever_is_wrong_is_one_object(running, db):

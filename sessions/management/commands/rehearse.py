@@ -87,7 +87,7 @@ class Command(BaseCommand):
                 self._say(options, f"Not running here: {', '.join(missing)}. Starting a temporary installation.")
                 self._rehearse_elsewhere(options, output, interrupted)
             if options["plan"]:
-                self._rehearse_plan(options, output, interrupted)
+                self._rehearse_plan(options, output, interrupted, kubeconfig)
             elif options["all"]:
                 self._rehearse_all(options, output, interrupted, kubeconfig)
             else:
@@ -127,9 +127,9 @@ class Command(BaseCommand):
         if failed := [report for report in results if not report.ok]:
             raise CommandError(f"{len(failed)} of {len(results)} rehearsals failed.")
 
-    def _rehearse_plan(self, options: dict[str, Any], output: Path, interrupted: Asked) -> None:
+    def _rehearse_plan(self, options: dict[str, Any], output: Path, interrupted: Asked, kubeconfig: str) -> None:
         """Play a plan, and tell of each part as soon as it is done, and of the whole at the end."""
-        if others := [name for name in ("scenario", "variant", "all", "kubeconfig") if options[name]]:
+        if others := [name for name in ("scenario", "variant", "all") if options[name]]:
             raise CommandError(f"--plan plays what the plan says; leave out --{others[0]}.")
 
         def tell(part: dict[str, Any]) -> None:
@@ -140,7 +140,7 @@ class Command(BaseCommand):
             self.stdout.flush()
 
         said: Print = lambda line: self._say(options, line)  # noqa: E731
-        rehearsal = PlanRehearsal(_plan(options["plan"]), output, said, tell, interrupted)
+        rehearsal = PlanRehearsal(_plan(options["plan"]), output, said, tell, interrupted, kubeconfig)
         report = rehearsal.run()
         self.reported = True
         if options["json"]:
