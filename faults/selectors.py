@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -13,21 +14,24 @@ from faults import crypto, environment
 from faults.checks import Reader
 from faults.cluster_reader import ReaderWithPrometheus
 from faults.engine import Change
-from faults.errors import FaultError
+from faults.errors import FaultError, Unanswered
 from faults.guardrails import Guardrails
 from faults.injectors import changes as fault_changes
 from faults.kube import addresses
 from faults.kube.client import Kube
 from faults.kube.config import Access, parse
 from faults.kube.discovery import Resource
-from faults.metrics import PrometheusSource, find_services, through_api_server, through_url
+from faults.metrics import PrometheusSource, find_services, through_api_server, through_kubelet, through_url
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
+from faults.tiers import policy_of
 from faults.toolbox import Toolbox
 
 TOOLBOX = "toolbox"
 """The parameter of an environment that has its toolbox."""
+READY_PAGE = "/-/ready"
+"""Prometheus' own page, which costs it nothing."""
 IMPATIENT_S = (0.5, 1.0)  # to connect, and between two bytes of an answer
 BINDINGS = (
     Resource("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings", True, frozenset()),
@@ -99,7 +103,7 @@ def kube_for(cluster: Cluster) -> Kube:
     """Return the cluster's client with our own identity; one for each process, with its connections."""
     if not cluster.kubeconfig:
         raise FaultError(f"The cluster {cluster.name} has no kubeconfig.")
-    return _kubes(cluster.pk, cluster.kubeconfig, cluster.kept)
+    return _kubes(cluster.pk, cluster.kubeconfig, cluster.kept, policy_of(cluster).may_be_dropped)
 
 
 def impatient_kube_for(cluster: Cluster) -> Kube:
@@ -109,7 +113,7 @@ def impatient_kube_for(cluster: Cluster) -> Kube:
     """
     if not cluster.kubeconfig:
         raise FaultError(f"The cluster {cluster.name} has no kubeconfig.")
-    return _impatient_kubes(cluster.pk, cluster.kubeconfig, cluster.kept)
+    return _impatient_kubes(cluster.pk, cluster.kubeconfig, cluster.kept, policy_of(cluster).may_be_dropped)
 
 
 def prometheus_for(cluster: Cluster) -> PrometheusSource:
@@ -121,8 +125,12 @@ def prometheus_for(cluster: Cluster) -> PrometheusSource:
         return through_url(cluster.prometheus_url, loopback=loopback_is_allowed())
     kube = impatient_kube_for(cluster)
     first, *others = find_services(kube)
-    source = through_api_server(kube, first)
-    source.others = [partial(through_api_server, kube, service) for service in others]
+    if not policy_of(cluster).may_be_dropped:  # the first request tells which way is open
+        with suppress(Unanswered):
+            kube.fetch(first.namespace, f"services/{first.name}:{first.port}", READY_PAGE)
+    connect = through_api_server if kube.reaches_pods else through_kubelet
+    source = connect(kube, first)
+    source.others = [partial(connect, kube, service) for service in others]
     return source
 
 
@@ -162,12 +170,12 @@ def _access(sealed: str, kept: bool) -> Access:
 
 
 @lru_cache(maxsize=64)
-def _kubes(cluster_id: int, sealed: str, kept: bool) -> Kube:
-    return Kube(_access(sealed, kept))
+def _kubes(cluster_id: int, sealed: str, kept: bool, ours: bool) -> Kube:
+    return Kube(_access(sealed, kept), reaches_pods=ours)
 
 
 @lru_cache(maxsize=256)
-def _impatient_kubes(cluster_id: int, sealed: str, kept: bool) -> Kube:
-    kube = Kube(_access(sealed, kept), timeout=IMPATIENT_S, max_repeat_s=0)
+def _impatient_kubes(cluster_id: int, sealed: str, kept: bool, ours: bool) -> Kube:
+    kube = Kube(_access(sealed, kept), timeout=IMPATIENT_S, max_repeat_s=0, reaches_pods=ours)
     kube.learn(BINDINGS)
     return kube

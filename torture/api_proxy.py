@@ -57,7 +57,7 @@ class ApiProxy:
         self._loop.run_forever()
 
     async def _start(self) -> None:
-        certificate = _certificate(self._folder)
+        certificate = write_certificate(self._folder)
         served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         served.load_cert_chain(certificate)
         app = web.Application(client_max_size=64 << 20)
@@ -161,7 +161,7 @@ def _kubeconfig(server: str, ca_pem: str) -> str:
     )
 
 
-def _certificate(folder: Path) -> Path:
+def write_certificate(folder: Path) -> Path:
     """Write a certificate of our own for loopback, with its key, and return the file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "api proxy")])

@@ -9,9 +9,7 @@ Every failure is a ``faults.errors.ClusterError``.
 from __future__ import annotations
 
 import json
-import os
 import ssl
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,17 +20,17 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 import urllib3
-from kubernetes.client import ApiClient, Configuration
 
 from faults import errors, heartbeat
 from faults.backoff import next_pause
 from faults.engine.model import PatchType, Reply, Request
-from faults.kube import access_reviews, commands, prometheus_query
-from faults.kube.checked_connections import checked_pools
+from faults.kube import access_reviews, commands, programs, prometheus_query
 from faults.kube.commands import CommandLimits
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
-from faults.kube.proxy import proxy_path, read_reply, unanswered_in_time
+from faults.kube.official_client import NO_RETRIES, api_client, client_context
+from faults.kube.port_forward import ForwardedPort, PodPort
+from faults.kube.proxy import read_reply, unanswered_in_time
 from faults.kube.statuses import error_of
 
 T = TypeVar("T")
@@ -44,8 +42,6 @@ _PATCH_TYPES = {
     "json": "application/json-patch+json",
     "strategic": "application/strategic-merge-patch+json",
 }
-# Nothing is repeated by urllib3: ``Kube._repeat`` decides. Redirects would carry the token elsewhere.
-_NO_RETRIES = urllib3.Retry(total=0, redirect=False, raise_on_status=False)
 MAX_TRIES = 5
 MAX_REPEAT_S = 5.0  # from the first try; what takes longer is for the schedule of the work item
 PAUSE_S, MAX_PAUSE_S = 0.05, 1.0
@@ -69,20 +65,23 @@ class Kube:
         timeout: tuple[float, float] | None = None,
         pause: Callable[[float], object] | None = None,
         max_repeat_s: float = MAX_REPEAT_S,
+        reaches_pods: bool = True,
     ) -> None:
+        """``reaches_pods``: whether the API server is known to; kubelets are, everywhere."""
         self.access = access
         self._max_repeat_s = max_repeat_s
         self._pause = pause or threading.Event().wait
         self._timeout = timeout or TIMEOUT
         self._urllib3_timeout = urllib3.Timeout(connect=self._timeout[0], read=self._timeout[1])
         self._root = urlsplit(access.server).path
-        self._api = _api_client(access)
+        self._api = api_client(access)
         self._pool = self._open_pool()
         self._headers = {"Accept": "application/json", "User-Agent": "kubectl"}
         if access.token:
             self._headers["Authorization"] = f"Bearer {access.token}"
         self._kinds: dict[str, dict[str, Resource]] = {}
         self._prometheus: prometheus_query.Service | None = None
+        self.reaches_pods = reaches_pods
         self._lock = threading.Lock()
 
     def learn(self, resources: Iterable[Resource]) -> None:
@@ -202,21 +201,22 @@ class Kube:
             "limitBytes": str(1 << 20),
         }
         path = self._path("v1", "Pod", namespace, pod) + "/log"
-        return self._repeat(lambda: self._request("GET", path, query=query, accept="*/*")).decode("utf-8", "replace")
+        return self.repeat(lambda: self._request("GET", path, query=query, accept="*/*")).decode("utf-8", "replace")
 
     def call(self, namespace: str, server: str, request: Request) -> Reply:
-        """Send a request to ``pods/NAME:PORT`` or ``services/NAME:PORT`` through the API server's proxy.
+        """Send a request to ``pods/NAME:PORT`` or ``services/NAME:PORT``, and return the program's reply."""
+        return programs.call(self, namespace, server, request)
 
-        The reply is the program's, whatever its status; Unanswered where none answers. Only a GET is repeated.
-        """
-        path = proxy_path(namespace, server, request.path)
+    def forward(self, namespace: str, target: PodPort) -> ForwardedPort:
+        """Return a connection to a port that the kubelet of a pod forwards."""
+        path = f"{self._path('v1', 'Pod', namespace, target.pod)}/portforward?ports={target.port}"
+        return ForwardedPort(commands.open_channels(self.access, self.ssl_context(), self._headers, path))
 
-        def ask() -> Reply:
-            with unanswered_in_time():
-                response = self._send(request.method, path, body=request.body, accept="*/*")
-            return read_reply(response)
-
-        return self._repeat(ask) if request.method == "GET" else ask()
+    def through_proxy(self, path: str, request: Request) -> Reply:
+        """Send a request to a path of the API server's proxy; return the program's reply."""
+        with unanswered_in_time():
+            response = self._send(request.method, path, body=request.body, accept="*/*")
+        return read_reply(response)
 
     def fetch(self, namespace: str, server: str, path: str) -> tuple[int, bytes]:
         """Return status and body of a page of ``pods/NAME:PORT`` or ``services/NAME:PORT``, as ``call`` does."""
@@ -317,6 +317,11 @@ class Kube:
         return found
 
     @property
+    def patience(self) -> urllib3.Timeout:
+        """Return the same seconds as urllib3 takes them."""
+        return self._urllib3_timeout
+
+    @property
     def headers(self) -> dict[str, str]:
         """Return what every request says of us, the token included."""
         return dict(self._headers)
@@ -328,7 +333,7 @@ class Kube:
 
     def ssl_context(self) -> ssl.SSLContext:
         """Return a TLS context that trusts the cluster and proves who we are."""
-        return _client_context(self.access)
+        return client_context(self.access)
 
     def known_path(self, api_version: str, kind: str, namespace: str = "") -> str | None:
         """Return the path of a kind's collection; None where discovery has not told of it yet."""
@@ -371,9 +376,9 @@ class Kube:
             data = self._request(method, path, query=query, body=body, content_type=content_type, accept=accept)
             return self._object(data)
 
-        return self._repeat(ask) if repeatable else ask()
+        return self.repeat(ask) if repeatable else ask()
 
-    def _repeat(self, ask: Callable[[], T]) -> T:
+    def repeat(self, ask: Callable[[], T]) -> T:
         """Ask again, a few times and for a few seconds, while no answer can be had.
 
         One request in a hundred that fails must not cost a phase of a hundred requests. Writes are repeated, too:
@@ -443,7 +448,7 @@ class Kube:
                 url,
                 body=None if body is None else json.dumps(body),
                 headers=headers,
-                retries=_NO_RETRIES,
+                retries=NO_RETRIES,
                 redirect=False,
                 timeout=self._urllib3_timeout,
                 preload_content=False,
@@ -452,42 +457,6 @@ class Kube:
             raise errors.Unreachable(f"{self.access.server} cannot be trusted: {exc}", retryable=False) from exc
         except (urllib3.exceptions.HTTPError, OSError) as exc:
             raise errors.Unreachable(f"{self.access.server} cannot be reached: {_cause(exc)}") from exc
-
-
-def _api_client(access: Access) -> ApiClient:
-    """Return an official client that reads no file and no environment, and follows no redirect."""
-    configuration = Configuration(
-        host=access.server,
-        ca_cert_data=access.ca_pem,
-        tls_server_name=access.tls_server_name or None,
-        retries=_NO_RETRIES,
-        connection_pool_maxsize=16,
-        proxy="",
-        no_proxy="*",
-    )
-    configuration.keep_alive = True
-    client = ApiClient(configuration)
-    manager = client.rest_client.pool_manager
-    if access.client_certificate_pem:
-        manager.connection_pool_kw["ssl_context"] = _client_context(access)
-    if access.refusal is not None:
-        manager.pool_classes_by_scheme = {"https": checked_pools(access.refusal)["https"]}
-    return client
-
-
-def _client_context(access: Access) -> ssl.SSLContext:
-    """Return a TLS context, with a client certificate if there is one; ``ssl`` can load it from a file only."""
-    context = ssl.create_default_context(cadata=access.ca_pem or None)
-    if not access.client_certificate_pem:
-        return context
-    handle, path = tempfile.mkstemp()  # created with mode 0600
-    try:
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(access.client_certificate_pem + "\n" + access.client_key_pem)
-        context.load_cert_chain(path)
-    finally:
-        os.unlink(path)
-    return context
 
 
 def _write_query(field_manager: str, dry_run: bool) -> dict[str, str]:

@@ -58,12 +58,20 @@ def run_command(
     streams = [("container", container), ("stdout", "true"), ("stderr", "true")]
     query = urlencode([*streams, *(("command", word) for word in command)])
     try:
-        with _connection(access, context, headers, f"{path}?{query}") as connection:
+        with open_channels(access, context, headers, f"{path}?{query}") as connection:
             return _read(connection, limits)
+    except (ConnectionClosed, OSError) as exc:
+        raise errors.Unreachable(f"{access.server} did not run a command: {exc}") from exc
+
+
+def open_channels(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:
+    """Return a WebSocket with numbered channels to a pod's subresource. Raises ``ClusterError``."""
+    try:
+        return _connection(access, context, headers, path)
     except InvalidStatus as exc:
         raise _refusal(exc) from exc
-    except (InvalidHandshake, ConnectionClosed, OSError) as exc:
-        raise errors.Unreachable(f"{access.server} did not run a command: {exc}") from exc
+    except (InvalidHandshake, OSError) as exc:
+        raise errors.Unreachable(f"{access.server} opened no connection to a pod: {exc}") from exc
 
 
 def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:

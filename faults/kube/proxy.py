@@ -21,13 +21,25 @@ _CHUNK_BYTES = 8 * 1024
 _CHARACTERS = "/%?&=+:@,;!$'()*~"
 """What stays as it is in a path that comes encoded, with its query."""
 _UNREACHED = ("error trying to reach", "no endpoints available", "no service port", "address not allowed")
+_NO_WAY = ("timeout", "no route to host", "network is unreachable", "address not allowed", "did not answer in time")
+"""What is said where a pod's network is out of the API server's reach, or perhaps only the program silent."""
 
 
 def proxy_path(namespace: str, server: str, path: str) -> str:
     """Return the API server's path for a path of ``pods/NAME:PORT`` or ``services/NAME:PORT``."""
     kind, _, name = server.partition("/")
     collection = f"/api/v1/namespaces/{quote(namespace, safe='')}/{quote(kind, safe='')}"
-    return f"{collection}/{quote(name, safe=':')}/proxy{quote(path, safe=_CHARACTERS)}"
+    return f"{collection}/{quote(name, safe=':')}/proxy{encode_path(path)}"
+
+
+def encode_path(path: str) -> str:
+    """Return a path with its query as a request has it."""
+    return quote(path, safe=_CHARACTERS)
+
+
+def may_be_unreachable(error: errors.Unanswered) -> bool:
+    """Return whether the API server may have no way to the network of pods: their kubelets may have one."""
+    return any(words in error.message for words in _NO_WAY)
 
 
 @contextmanager
@@ -47,7 +59,7 @@ def read_reply(response: urllib3.BaseHTTPResponse) -> Reply:
 
     Raises Unanswered where the proxy reached no program or its answer takes too long, else the API server's refusal.
     """
-    body = _read_start(response)
+    body = read_body(response)
     if _is_status(body) and response.status >= 400:
         error = error_of(response.status, body, response.headers)
         if any(words in error.message for words in _UNREACHED):
@@ -56,7 +68,8 @@ def read_reply(response: urllib3.BaseHTTPResponse) -> Reply:
     return Reply(response.status, body)
 
 
-def _read_start(response: urllib3.BaseHTTPResponse) -> bytes:
+def read_body(response: urllib3.BaseHTTPResponse) -> bytes:
+    """Return a program's answer, cut off after ``MAX_REPLY_BYTES``. Raises Unanswered where it takes too long."""
     until, data = time.monotonic() + MAX_REPLY_S, b""
     try:
         for chunk in response.stream(_CHUNK_BYTES):

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import requests
+import urllib3
 from requests.adapters import HTTPAdapter
 
 from faults.kube.checked_connections import Refusal, checked_pools
@@ -49,18 +51,20 @@ class ClusterAdapter(HTTPAdapter):
         *,
         server_name: str = "",
         refusal: Refusal | None = None,
+        pools: Mapping[str, type[urllib3.HTTPConnectionPool]] | None = None,
     ) -> None:
+        """``pools``: by scheme, where connections come about in another way."""
         self._pool: dict[str, Any] = {"ssl_context": context} if context else {}
         if server_name:
             self._pool["server_hostname"] = server_name
-        self._refusal = refusal
+        self._pools = checked_pools(refusal) if refusal is not None else pools
         super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         """Make the pools of connections."""
         super().init_poolmanager(*args, **(kwargs | self._pool))
-        if self._refusal is not None:
-            self.poolmanager.pool_classes_by_scheme = checked_pools(self._refusal)
+        if self._pools is not None:
+            self.poolmanager.pool_classes_by_scheme = dict(self._pools)
 
     def build_connection_pool_key_attributes(
         self, request: requests.PreparedRequest, verify: bool | str, cert: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -10,10 +11,11 @@ import requests
 from prometheus_api_client import PrometheusConnect
 from prometheus_api_client.exceptions import PrometheusApiClientException
 
-from faults.errors import Unreachable
+from faults.errors import ClusterError, Unreachable
 from faults.kube import addresses
 from faults.kube.checked_connections import Refusal
 from faults.kube.client import Kube
+from faults.kube.port_forward import find_port, forwarding_pools
 from faults.kube.prometheus_query import Service
 from faults.metrics.http_session import BoundedSession, ClusterAdapter
 
@@ -80,6 +82,22 @@ def through_api_server(kube: Kube, service: Service) -> PrometheusSource:
     adapter = ClusterAdapter(kube.ssl_context(), server_name=access.tls_server_name, refusal=access.refusal)
     headers = {name: value for name, value in kube.headers.items() if name != "Accept"}
     return PrometheusSource(f"{access.server}{path}", adapter, str(service), headers)
+
+
+def through_kubelet(kube: Kube, service: Service) -> PrometheusSource:
+    """Return the Prometheus behind a service where only kubelets lead to pods; each connection looks for its pod."""
+
+    def dial() -> socket.socket:
+        target = find_port(kube, service.namespace, f"services/{service.name}:{service.port}")
+        if target is None:
+            raise OSError(f"the service {service} selects no pods")
+        try:
+            return kube.forward(service.namespace, target).socket
+        except ClusterError as exc:
+            raise OSError(exc.message) from exc
+
+    adapter = ClusterAdapter(pools=forwarding_pools(dial))
+    return PrometheusSource(f"http://{service.name}.{service.namespace}:{service.port}", adapter, str(service))
 
 
 def _cause(exc: BaseException) -> str:

@@ -13,6 +13,7 @@ from faults import checks
 from faults import practice as practice_clusters
 from faults.checks import AccessRead, CommandRead, Condition, LogRead, MetricRead, ObjectRead, PageRead
 from faults.cluster_reader import ReaderWithPrometheus
+from faults.engine.model import Request
 from faults.errors import ClusterError, NotFound, Unanswered
 from faults.kube import commands
 from faults.kube.client import Kube
@@ -112,6 +113,18 @@ def test_a_page_has_status_body_and_json(web):
 @pytest.mark.parametrize("server", ["services/web:81", "services/nobody:80", "pods/web:9999", "pods/nobody:80"])
 def test_a_program_that_does_not_answer_is_a_value_and_no_error(web, server):
     assert holds(web, "page.status == 0 && page.body != ''", page=PageRead("default", server, "/"))
+
+
+def test_pages_come_through_the_kubelet_as_they_do_through_the_proxy(web, monkeypatch):
+    monkeypatch.setattr(web, "reaches_pods", False)
+    expr = "page.status == 200 && page.body.contains('Directory listing') && page.json == null"
+    for server in ("pods/web:8080", "services/web:80"):
+        assert holds(web, expr, page=PageRead("default", server, "/"))
+    assert holds(web, "page.status == 404", page=PageRead("default", "services/web:80", "/nothing?a=b%20c"))
+    assert web.call("default", "pods/web:8080", Request("POST", "/", {"a": 1})).status == 501
+    nobody = "page.status == 0 && page.body.contains('connection refused')"
+    assert holds(web, nobody, page=PageRead("default", "pods/web:9999", "/"))
+    assert holds(web, "page.status == 0 && page.body != ''", page=PageRead("default", "services/web:81", "/"))
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ class ClusterWatch:
     """Keeps a ``Cache`` of a cluster current until it is closed, for everybody who listens. For any thread."""
 
     def __init__(self, kube: Kube, kinds: Iterable[Kind], now: Callable[[], datetime]) -> None:
-        self.kube = Kube(kube.access, timeout=TIMEOUT_S, max_repeat_s=MAX_REPEAT_S)
+        self.kube = Kube(kube.access, timeout=TIMEOUT_S, max_repeat_s=MAX_REPEAT_S, reaches_pods=kube.reaches_pods)
         self.kinds: frozenset[Kind] = frozenset()
         self._now = now
         self._probed_at: datetime | None = None
