@@ -1,4 +1,4 @@
-"""Nodes and addons of a cluster, and the comparison with what packs require."""
+"""Nodes, addons and namespaces of a cluster, and the comparison with what packs require."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ ADDON_GROUPS = {
     "nvsentinel": "janitor.dgxc.nvidia.com",
     "prometheus-operator": "monitoring.coreos.com",
 }
-"""The API group by which each addon is known; what is not here has none, and is not looked for."""
+"""The API group by which each addon is known. Of the others, which have none, only a Prometheus is looked for."""
+MONITORING = "monitoring"
+NO_PROMETHEUS = "a Prometheus, known by its service's labels or by the address in the cluster's entry; it is missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,28 +50,46 @@ class NodeKind:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The nodes of a cluster that take new pods, and its API groups."""
+    """The nodes of a cluster that take new pods, its API groups, whether it has a Prometheus, and its namespaces.
+
+    Where nobody has looked, there is a Prometheus, and ``namespaces`` is None.
+    """
 
     nodes: Sequence[NodeKind]
     groups: frozenset[str] = field(default_factory=frozenset)
+    is_monitored: bool = True
+    namespaces: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, nodes: Iterable[Obj], groups: Iterable[str]) -> Inventory:
+    def of(
+        cls, nodes: Iterable[Obj], groups: Iterable[str], *, is_monitored: bool, namespaces: Iterable[Obj]
+    ) -> Inventory:
         """Return what a cluster tells of itself; of more than ``MAX_KINDS`` kinds of nodes the commonest."""
         counts = Counter(_key(kind_of(node)) for node in nodes if is_open(node))
         kinds = [
             NodeKind(gpus, dict(labels), taints, n) for (gpus, labels, taints), n in counts.most_common(MAX_KINDS)
         ]
-        return cls(kinds, frozenset(groups))
+        return cls(kinds, frozenset(groups), is_monitored, frozenset(each["metadata"]["name"] for each in namespaces))
 
     def dump(self) -> Obj:
         """Return it as JSON."""
-        return {"nodes": [kind.dump() for kind in self.nodes], "groups": sorted(self.groups)}
+        return {
+            "nodes": [kind.dump() for kind in self.nodes],
+            "groups": sorted(self.groups),
+            "is_monitored": self.is_monitored,
+            "namespaces": None if self.namespaces is None else sorted(self.namespaces),
+        }
 
     @classmethod
     def load(cls, data: Obj) -> Inventory:
         """Read what ``dump`` wrote."""
-        return cls([NodeKind.load(kind) for kind in data["nodes"]], frozenset(data["groups"]))
+        named = data.get("namespaces")
+        return cls(
+            [NodeKind.load(kind) for kind in data["nodes"]],
+            frozenset(data["groups"]),
+            data.get("is_monitored", True),
+            None if named is None else frozenset(named),
+        )
 
 
 def is_open(node: Obj) -> bool:
@@ -112,14 +132,23 @@ def lacking(found: Inventory, requires: Requires) -> Iterator[str]:
     for addon in requires.addons:
         if addon in ADDON_GROUPS and ADDON_GROUPS[addon] not in found.groups:
             yield f"the addon {addon} (the API group {ADDON_GROUPS[addon]}); it is missing"
+    if MONITORING in requires.addons and not found.is_monitored:
+        yield NO_PROMETHEUS
 
 
 def lacks(found: Inventory, packs: Iterable[Pack], where: str) -> str:
     """Return, in a sentence, the first thing that a pack requires of a cluster in vain; empty where there is none."""
     for pack in packs:
-        for what in lacking(found, pack.requires):
+        for what in (*lacking(found, pack.requires), *_missing_namespaces(found, pack)):
             return f"“{pack.title}” needs {what} in {where}."
     return ""
+
+
+def _missing_namespaces(found: Inventory, pack: Pack) -> Iterator[str]:
+    """Yield each namespace that a pack takes to be there already, and a cluster has not."""
+    for name in pack.existing:
+        if found.namespaces is not None and name not in found.namespaces:
+            yield f"the namespace {name}; it is missing"
 
 
 def described(pool: NodePool) -> str:

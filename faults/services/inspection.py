@@ -59,7 +59,7 @@ def _findings(cluster: Cluster) -> tuple[Inventory | None, list[Finding]]:
         return None, [Finding("Kubeconfig", str(exc), False)]
     kube = Kube(selectors.checked_access(access), timeout=TIMEOUT_S, max_repeat_s=0)
     try:
-        inventory = take_inventory(kube)
+        inventory = take_inventory(cluster, kube)
         findings = [_version(kube), _permissions(kube, cluster), _gpus(inventory), _pod_security(kube)]
         note_credentials(cluster=cluster, accepted=True)
         toolbox = [_toolbox(cluster), _toolbox_gpu(kube)]

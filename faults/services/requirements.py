@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from faults import clashes, practice_shape, selectors
-from faults.errors import FaultError
+from faults.errors import FaultError, Forbidden, NotFound
 from faults.inventory import Inventory, described, is_open, kind_of, lacks, suits
 from faults.kube.client import Kube
+from faults.metrics import find_service
 from faults.models import Cluster
 from faults.packs import NodePool, Pack
 from faults.packs.pack import CLUSTER
@@ -50,14 +51,23 @@ def refusal_by_inventory(*, cluster: Cluster, packs: Sequence[Pack]) -> str:
 
 def require_inventory(*, cluster: Cluster, packs: Sequence[Pack]) -> None:
     """Ask a cluster that is not ours whether it has what scenarios require. Raises FaultError and ClusterError."""
-    if why := lacks(take_inventory(selectors.kube_for(cluster)), packs, f"the cluster {cluster.name}"):
+    if why := lacks(take_inventory(cluster, selectors.kube_for(cluster)), packs, f"the cluster {cluster.name}"):
         raise FaultError(f"{why} Choose another cluster.")
 
 
-def take_inventory(kube: Kube) -> Inventory:
-    """Return the nodes and API groups of a cluster. Raises ClusterError."""
+def take_inventory(cluster: Cluster, kube: Kube) -> Inventory:
+    """Return what a cluster has that packs may require. Raises ClusterError."""
     groups = {kind.api_version.partition("/")[0] for kind in kube.kinds() if "/" in kind.api_version}
-    return Inventory.of(kube.list("v1", "Node"), groups)
+    is_monitored = bool(cluster.prometheus_url) or _has_prometheus(kube)
+    nodes, namespaces = kube.list("v1", "Node"), kube.list("v1", "Namespace")
+    return Inventory.of(nodes, groups, is_monitored=is_monitored, namespaces=namespaces)
+
+
+def _has_prometheus(kube: Kube) -> bool:
+    try:
+        return bool(find_service(kube))
+    except (NotFound, Forbidden):
+        return False
 
 
 def cluster_values(*, cluster: Cluster, pack: Pack, seed: int) -> dict[str, str]:

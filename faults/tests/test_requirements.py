@@ -65,8 +65,10 @@ def node(name, gpus=8, product="NVIDIA-H100-80GB-HBM3", *, labels=None, taints=(
     }
 
 
-def found(*nodes, groups=()) -> Inventory:
-    return Inventory.load(Inventory.of(nodes, groups).dump())
+def found(*nodes, groups=(), is_monitored=True, namespaces=()) -> Inventory:
+    spaces = [{"metadata": {"name": name}} for name in namespaces]
+    taken = Inventory.of(nodes, groups, is_monitored=is_monitored, namespaces=spaces)
+    return Inventory.load(taken.dump())
 
 
 @pytest.mark.parametrize(
@@ -123,6 +125,24 @@ def test_a_cluster_is_compared_with_everything_that_a_pack_requires():
     assert sentence == "“One” needs 1 node without GPUs; there are none in the cluster lab-1."
 
 
+def test_a_missing_prometheus_and_a_missing_namespace_are_said_in_words():
+    pack = made(requires={"nodes": 1, "gpus": 1, "addons": ["monitoring"]}, existing=["observability"])
+    with_all = found(node("a"), namespaces=["default", "observability"])
+    assert lacks(with_all, [pack], "lab") == ""
+    assert lacks(found(node("a"), namespaces=["default"]), [pack], "lab") == (
+        "“One” needs the namespace observability; it is missing in lab."
+    )
+    assert "needs a Prometheus, known by its service's labels" in lacks(
+        found(node("a"), is_monitored=False, namespaces=["observability"]), [pack], "lab"
+    )
+
+
+def test_what_an_earlier_version_has_kept_of_a_cluster_is_still_read():
+    kept = {"nodes": [{"gpus": 8, "labels": {}, "taints": [], "count": 1}], "groups": ["apps"]}
+    pack = made(requires={"nodes": 1, "gpus": 1, "addons": ["monitoring"]}, existing=["observability"])
+    assert lacks(Inventory.load(kept), [pack], "lab") == ""
+
+
 def test_nodes_that_keep_pods_away_are_none_but_for_the_taint_of_gpu_nodes():
     pack = made(requires={"nodes": 1, "gpus": 8})
     kept = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -151,10 +171,10 @@ def test_what_must_be_had_nowhere_is_found_anywhere():
 
 
 def test_the_inventory_of_a_large_cluster_stays_small():
-    inventory = Inventory.of([node(f"n-{at}", 1 + at % 4) for at in range(2000)], ["apps"])
+    inventory = found(*[node(f"n-{at}", 1 + at % 4) for at in range(2000)], groups=["apps"])
     assert [kind.count for kind in inventory.nodes] == [500] * 4
     kinds = [node(f"n-{at}", labels={"rack": str(at)}) for at in range(500)]
-    assert len(Inventory.of(kinds, []).nodes) == 200
+    assert len(found(*kinds).nodes) == 200
 
 
 def test_what_needs_nothing_special_takes_the_cluster_that_is_kept_ready():
