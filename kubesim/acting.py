@@ -1,12 +1,13 @@
 """The seam with the rights of a service account: whoever works in a pod may do what its account may, and no more.
 
-Every verb is asked of the cluster's authorizer first. What it refuses is refused here, and told as client-go does.
+Every verb is asked of the cluster's authorizer first; on nodes that have joined a cluster it is sent with
+a token of the account. What is refused is told as client-go does.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 
@@ -29,10 +30,10 @@ AGAIN_S = 30.0
 class ActingClient(Client):
     """``client.Client`` as a service account; ``say`` takes the lines that a refusal leaves in a program's log."""
 
-    def __init__(
-        self, client: Client, clock: Clock, namespace: str, account: str, say: Callable[[str], None]
-    ) -> None:
-        self._client = client
+    def __init__(self, client: Client, clock: Clock, pod: Obj, say: Callable[[str], None]) -> None:
+        namespace, account = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName") or "default"
+        own = client.as_account(pod)
+        self._trusted, self._client = own is None, own or client
         self._clock = clock
         self._user = service_account_user(namespace, account, "")
         self._say = say
@@ -41,16 +42,18 @@ class ActingClient(Client):
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
         await self._ask("get", resource, namespace, name)
-        return await self._client.get(resource, name, namespace)
+        with self._telling("get", resource):
+            return await self._client.get(resource, name, namespace)
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
         """Return all objects of a resource; an empty namespace means every namespace."""
         await self._ask("list", resource, namespace)
-        return await self._client.list(
-            resource, namespace, label_selector=label_selector, field_selector=field_selector
-        )
+        with self._telling("list", resource):
+            return await self._client.list(
+                resource, namespace, label_selector=label_selector, field_selector=field_selector
+            )
 
     async def watch(
         self, resource: str, namespace: str = "", *, field_selector: str = "", resource_version: str = ""
@@ -68,17 +71,25 @@ class ActingClient(Client):
     async def write(self, write: Write) -> Obj:
         """Send what a verb comes down to, if it may be done."""
         await self._ask(write.verb, write.resource, write.namespace, write.name, write.subresource)
-        return await self._client.write(write)
+        with self._telling(write.verb, write.resource):
+            return await self._client.write(write)
 
     async def _ask(self, verb: str, resource: str, namespace: str, name: str = "", subresource: str = "") -> None:
         """Raise the 403 of the API where the account may not do something, and tell of it."""
         plural, _, group = resource.partition(".")
         asked = Attributes(verb, group, "", plural, subresource, namespace, name)
-        if await self._allows(asked):
-            return
-        error = forbidden(self._user, asked)
-        self._tell(error, resource, reading=verb in ("list", "watch"))
-        raise error
+        with self._telling(verb, resource):
+            if self._trusted and not await self._allows(asked):
+                raise forbidden(self._user, asked)
+
+    @contextmanager
+    def _telling(self, verb: str, resource: str) -> Iterator[None]:
+        try:
+            yield
+        except ApiError as error:
+            if error.code == 403:
+                self._tell(error, resource, reading=verb in ("list", "watch"))
+            raise
 
     async def _allows(self, asked: Attributes) -> bool:
         wanted = {key: value for key, value in asdict(asked).items() if value}
@@ -98,8 +109,7 @@ class ActingClient(Client):
 
 def acting(client: Client, clock: Clock, pod: Obj, say: Callable[[str], None]) -> ActingClient:
     """Return the API as the programs of a pod have it."""
-    account = pod["spec"].get("serviceAccountName") or "default"
-    return ActingClient(client, clock, pod["metadata"]["namespace"], account, say)
+    return ActingClient(client, clock, pod, say)
 
 
 def _go_type(resource: str) -> str:

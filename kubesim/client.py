@@ -77,6 +77,10 @@ class Client(Reader, ABC):
     async def write(self, write: Write) -> Obj:
         """Send what a verb comes down to, and return the answer."""
 
+    def as_account(self, pod: Obj) -> Client | None:
+        """Return the API as a pod's account has it; None where this client is trusted to ask what that may do."""
+        return None
+
     async def create(self, resource: str, obj: Obj, *, namespace: str = "", subresource: str = "") -> Obj:
         """Create an object (or post to a subresource such as ``binding`` or ``eviction``) and return the answer."""
         metadata = obj.get("metadata") or {}

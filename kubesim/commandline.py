@@ -193,10 +193,14 @@ async def _command(given: argparse.Namespace) -> None:
 async def _nodes(given: argparse.Namespace) -> None:
     """Join a cluster, or remove what has joined it."""
     command = import_module("kubesim.nodes.command")  # read when wanted: the others start sooner
-    pool = Pool(given.nodes, given.gpus, given.product, given.profile, given.name or "")
+    plain = Pool(given.nodes, given.gpus, given.product, given.profile, given.name or "")
+    file = clusterfile.read(given.cluster_file) if given.cluster_file else clusterfile.ClusterFile(Path(), (plain,))
+    if not file.pools or file.objects or file.images:
+        raise ServeError(f"{file.path} may have nodes and present, and nothing else: the cluster is there already")
     options = command.Options(
-        given.group, pool, given.kubeconfig, given.context, not given.untainted, given.address, given.bind, given.port
-    )
+        given.group, file.pools, given.kubeconfig, given.context, not given.untainted, given.address, given.bind,
+        given.port, file.present,
+    )  # fmt: skip
     await (command.leave if given.remove else command.run)(options)
 
 

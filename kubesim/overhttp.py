@@ -76,6 +76,7 @@ class HttpClient(Client):
         self._more = more
         self._session: ClientSession | None = None
         self._retired: list[ClientSession] = []
+        self._custom: dict[str, Kind] = {}
         self._connections = Connections()
 
     async def close(self) -> None:
@@ -97,14 +98,14 @@ class HttpClient(Client):
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
-        return await self._call("GET", _path(registry.by_resource(resource), namespace, name))
+        return await self._call("GET", _path(await self._kind(resource), namespace, name))
 
     async def list(
         self, resource: str, namespace: str = "", *, label_selector: str = "", field_selector: str = ""
     ) -> ObjectList:
         """Return all objects of a resource; an empty namespace means every namespace."""
         query = _chosen(labelSelector=label_selector, fieldSelector=field_selector)
-        kind = registry.by_resource(resource)
+        kind = await self._kind(resource)
         found = await self._call("GET", _path(kind, namespace), query)
         named = {"apiVersion": kind.api_version, "kind": kind.kind}
         version = str((found.get("metadata") or {}).get("resourceVersion", ""))
@@ -122,7 +123,7 @@ class HttpClient(Client):
             resourceVersion=resource_version,
         )
         timeout = ClientTimeout(total=None, sock_connect=ANSWER_SECONDS, sock_read=SILENT_SECONDS)
-        path = _path(registry.by_resource(resource), namespace)
+        path = _path(await self._kind(resource), namespace)
         try:
             async with self._open().get(
                 self.server + path,
@@ -143,11 +144,25 @@ class HttpClient(Client):
 
     async def write(self, write: Write) -> Obj:
         """Send what a verb comes down to."""
-        path = _path(registry.by_resource(write.resource), write.namespace, write.name, write.subresource)
+        path = _path(await self._kind(write.resource), write.namespace, write.name, write.subresource)
         content_type = (
             f"application/{PATCH_TYPES[write.patch_type]}+json" if write.verb == "patch" else "application/json"
         )
         return await self._call(METHODS[write.verb], path, body=write.body, content_type=content_type)
+
+    async def _kind(self, resource: str) -> Kind:
+        """Return what the API calls a resource; one that Kubernetes does not bring is looked for in the cluster."""
+        with suppress(ApiError):
+            return self._custom.get(resource) or registry.by_resource(resource)
+        plural, _, group = resource.partition(".")
+        version = (await self._call("GET", f"/apis/{group}"))["preferredVersion"]["version"]
+        served = (await self._call("GET", f"/apis/{group}/{version}"))["resources"]
+        rows = [
+            Kind(group, version, row["kind"], plural, row["namespaced"]) for row in served if row["name"] == plural
+        ]
+        if not rows:
+            raise ApiError(404, "NotFound", "the server could not find the requested resource")
+        return self._custom.setdefault(resource, rows[0])
 
     async def _call(
         self,

@@ -15,11 +15,11 @@ import yaml
 
 from kubesim import data
 from kubesim.errors import Obj
+from kubesim.kubelet.endpoint import port_of
 from kubesim.metrics import relabel
 from kubesim.metrics.promql.values import QueryError
 
 META = "__meta_kubernetes_"
-KUBELET_PORT = 10250
 Lister = Callable[[str], Iterable[Obj]]
 """Resource name -> every object of it."""
 
@@ -175,7 +175,7 @@ def _nodes(objects: Lister) -> Iterator[dict[str, str]]:
         addresses = {a["type"]: a["address"] for a in node.get("status", {}).get("addresses") or ()}
         labels = _object("node", node) | {f"{META}node_address_{kind}": text for kind, text in addresses.items()}
         name = node["metadata"]["name"]
-        yield {"__address__": f"{addresses.get('InternalIP', name)}:{KUBELET_PORT}", "instance": name, **labels}
+        yield {"__address__": f"{addresses.get('InternalIP', name)}:{port_of(node)}", "instance": name, **labels}
 
 
 def _services(objects: Lister) -> Iterator[dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -64,6 +65,12 @@ def _flags(pod: Obj) -> dict[str, str]:
     return {name: value if mark else "true" for name, mark, value in pairs}
 
 
+def _mounts(pod: Obj) -> list[tuple[str, str]]:
+    """Return namespace and name of the config maps that a pod mounts."""
+    volumes = pod["spec"].get("volumes") or ()
+    return [(pod["metadata"]["namespace"], each["configMap"]["name"]) for each in volumes if "configMap" in each]
+
+
 def _kinds() -> dict[str, str]:
     """Return the kinds that metrics are made of, by resource."""
     return {table.resource: kind for kind, table in tables().items()}
@@ -86,6 +93,7 @@ class Telemetry:
         self._seen = Seen(self._informers)
         self._monitors: dict[str, tuple[Monitor, Obj, PodNetwork, dict[str, Probe]]] = {}
         self._sights: dict[str, Sight] = {}
+        self._mounted: dict[tuple[str, ...], Obj] = {}
         self._ending: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._refresh: Timer | None = None
@@ -99,14 +107,14 @@ class Telemetry:
             case "node_exporter":
                 return {9100: node_exporter(node, self._clock.now)}
             case "kube-state-metrics":
-                self._follow()
+                self._follow(api)
                 kinds = _kinds()
                 sight = self._sight(pod, api, kinds)
                 return {8080: state_exporter(self.state, lambda: {kinds[resource] for resource in sight.seen})}
             case "metrics-server":
                 return {10250: MetricsServer(self._client, self._clock, self._fabric)}
             case "prometheus":
-                self._follow()
+                self._follow(api)
                 return {9090: self._prometheus(pod, api, reach)}
         return {}
 
@@ -157,19 +165,21 @@ class Telemetry:
         informer = self._informers.get(resource)
         return informer.items() if informer is not None else ()
 
-    def _follow(self) -> None:
+    def _follow(self, api: Client) -> None:
         if self._starting is None:
-            self._starting = asyncio.ensure_future(self._start())
+            self._starting = asyncio.ensure_future(self._start(api))
 
-    async def _start(self) -> None:
+    async def _start(self, api: Client) -> None:
         kinds = _kinds()
         for resource in dict.fromkeys((*kinds, *DISCOVERED)):
-            informer = Informer(self._client, self._clock, resource)
-            try:
-                await informer.start()
-            except ApiError:
-                continue  # a cluster that joined nodes watch may let them see less
-            self._informers[resource] = informer
+            for client in (self._client, api):  # a node that has joined a cluster sees less than an account may
+                with suppress(ApiError):
+                    informer = Informer(client, self._clock, resource)
+                    await informer.start()
+                    self._informers[resource] = informer
+                    break
+            else:
+                continue
             if resource in kinds:
                 informer.add_handler(self._observer(kinds[resource]))
             if resource in DISCOVERED:
@@ -206,6 +216,8 @@ class Telemetry:
             if running and key not in running:
                 del self._monitors[key]
                 continue
+            if "configmaps" not in self._informers:
+                await self._read_config(pod)
             monitor.configure(*self._config(pod), now)
             targets = monitor.find()
             answers.clear()
@@ -215,13 +227,19 @@ class Telemetry:
 
     def _config(self, pod: Obj) -> tuple[str, str]:
         """Return the configuration and the rules that a Prometheus pod mounts."""
-        namespace = pod["metadata"]["namespace"]
-        names = [volume["configMap"]["name"] for volume in pod["spec"].get("volumes") or () if "configMap" in volume]
         informer = self._informers.get("configmaps")
-        found = [informer.get(namespace, name) for name in names] if informer is not None else []
+        find = informer.get if informer is not None else lambda *name: self._mounted.get(name)
+        found = [find(*name) for name in _mounts(pod)]
         data = {key: text for obj in found if obj for key, text in (obj.get("data") or {}).items()}
         rules = next((text for key, text in data.items() if key != CONFIG_KEY and "groups:" in text), "")
         return data.get(CONFIG_KEY, ""), rules
+
+    async def _read_config(self, pod: Obj) -> None:
+        """Read what a pod mounts, which its node may where it may follow nothing, and soon again."""
+        for namespace, name in _mounts(pod):
+            with suppress(ApiError, ConnectionError):
+                self._mounted[namespace, name] = await self._client.get("configmaps", name, namespace)
+        self._plan()
 
     async def _probe(self, network: PodNetwork, url: str) -> Probe:
         """Return what answers at an address, in the words of Prometheus' client."""

@@ -67,8 +67,8 @@ class Door(HttpServer):
         """Answer a request. Raises ``NetworkError``."""
         try:
             async with self._open().request(
-                request.method, self._base + request.target, headers=_sent(request.headers), data=request.body
-            ) as answer:
+                request.method, self._base + request.target, headers=_sent(request.headers), data=request.body or None
+            ) as answer:  # an empty body would be told as octets, which real discovery refuses
                 kept = {name: value for name, value in answer.headers.items() if name.lower() in KEPT}
                 return Response(answer.status, await answer.read(), kept)
         except TimeoutError as error:

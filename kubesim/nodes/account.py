@@ -29,10 +29,15 @@ NODE_ROLE = "system:node"
 class Tokens:
     """A credential for an account: short-lived tokens, asked for with the right of whoever made the account."""
 
-    def __init__(self, owner: Client, account: str, clock: Clock) -> None:
+    def __init__(
+        self, owner: Client, account: str, clock: Clock, namespace: str = "", bound: Obj | None = None
+    ) -> None:
+        """``namespace``: the account's, our own by default; ``bound``: the pod with which the tokens end."""
         self._owner = owner
         self._account = account
         self._clock = clock
+        self._namespace = namespace or NAMESPACE
+        self._bound = bound
         self._token = ""
         self._until: datetime | None = None
 
@@ -52,11 +57,18 @@ class Tokens:
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
             "metadata": {"name": self._account},
-            "spec": {"expirationSeconds": TOKEN_SECONDS},
+            "spec": {"expirationSeconds": TOKEN_SECONDS, "boundObjectRef": self._bound},
         }
-        made = await self._owner.create("serviceaccounts", review, namespace=NAMESPACE, subresource="token")
+        made = await self._owner.create("serviceaccounts", review, namespace=self._namespace, subresource="token")
         self._token = made["status"]["token"]
         self._until = now + (parse(made["status"]["expirationTimestamp"]) - now) * 0.8
+
+
+def tokens_of(pod: Obj, node: Client, clock: Clock) -> Tokens:
+    """Return the credential of a pod's account, as the node of the pod gets it."""
+    meta = pod["metadata"]
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
+    return Tokens(node, pod["spec"].get("serviceAccountName") or "default", clock, meta["namespace"], bound)
 
 
 async def make(client: Client, group: Group) -> Obj:

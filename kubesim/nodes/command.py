@@ -34,13 +34,19 @@ class Options:
     """What the command line says. Without ``kubeconfig``, the account of the pod that we run in."""
 
     group: str
-    pool: Pool
+    pools: tuple[Pool, ...]
     kubeconfig: Path | None = None
     context: str = ""
     tainted: bool = True
     address: str = ""
     bind: str = ""
     port: int = 0
+    images: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """The number of nodes."""
+        return sum(pool.count for pool in self.pools)
 
 
 async def run(options: Options) -> None:
@@ -75,10 +81,10 @@ async def _way(options: Options, clock: Clock) -> Access:
 
 async def _serve(options: Options, way: Access, clock: Clock, stop: asyncio.Event, stack: ExitStack) -> None:
     address = options.address or _reachable(way.server)
-    sockets = [_listen(options, address, number) for number in range(options.pool.count)]
+    sockets = [_listen(options, address, number) for number in range(options.count)]
     for found in sockets:
         stack.callback(found.close)
-    wanted = Wanted(Group(options.group), options.pool, address, options.tainted)
+    wanted = Wanted(Group(options.group), options.pools, address, options.tainted, options.images)
     joined = Joined(way, wanted, Place(sockets), clock, own=options.kubeconfig is not None)
     try:
         if await _started(joined, stop):
@@ -93,9 +99,7 @@ async def _serve(options: Options, way: Access, clock: Clock, stop: asyncio.Even
 def _listen(options: Options, address: str, number: int) -> Listener:
     port = options.port + number if options.port else 0
     if port > LAST_PORT:
-        raise ServeError(
-            f"there are not {options.pool.count} ports from {options.port} on; choose another with --port"
-        )
+        raise ServeError(f"there are not {options.count} ports from {options.port} on; choose another with --port")
     return listen(Address(options.bind or address, port))
 
 

@@ -16,7 +16,6 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
-from kubesim.kubelet.images import present
 from kubesim.listener import Listener
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
@@ -94,6 +93,8 @@ class Joined:
 
     def __post_init__(self) -> None:
         self._clients: list[HttpClient] = []
+        self._pods: dict[str, HttpClient] = {}
+        self._machines: Obj = {}
         self._owner = self._opened(self.access)
         self._network = self._owner
         self._mirror = Mirror(self._network, self.clock)
@@ -112,6 +113,7 @@ class Joined:
         await removal.requests(self._owner, self._group, names)
         role = await self._account()
         self._authorities = await self._client_authorities()
+        self._machines = self.wanted.machines(self.clock.now())
         wanted = self.wanted.objects(self.place.ports, role, self.clock.now())
         for index, (node, sock) in enumerate(zip(wanted, self.place.sockets, strict=True)):
             await self._join(index, node, sock)
@@ -164,6 +166,13 @@ class Joined:
         tokens = account.Tokens(self._owner, self._group.account, self.clock)
         return self._opened(self.access.as_bearer(tokens), agent)
 
+    def _as_pod(self, node: Client, pod: Obj) -> HttpClient:
+        """Return the client of a pod's account: one for each pod."""
+        uid = pod["metadata"]["uid"]
+        if uid not in self._pods:
+            self._pods[uid] = self._opened(self.access.as_bearer(account.tokens_of(pod, node, self.clock)))
+        return self._pods[uid]
+
     async def _client_authorities(self) -> bytes:
         """Return the authorities whose client certificates the API server shows to kubelets."""
         try:
@@ -178,12 +187,12 @@ class Joined:
         client = await self._node_client(name)
         await removal.belongings(client, name)
         await registration.register(client, node, self._group)
-        split, only = SplitClient(client, self._mirror), f"metadata.name={name}"
+        split, only = SplitClient(client, self._mirror, self._as_pod), f"metadata.name={name}"
         kubelets = await kubelet.start(
             split,
             self.clock,
             name,
-            state={f"images/{name}": present(self.wanted.pool.gpus)},
+            state={key: on for key, on in self._machines.items() if key.endswith(f"/{name}")},
             fabric=self.fabric,
             selector=f"spec.nodeName={name}",
             cidr=registration.cidr(self._group, index),

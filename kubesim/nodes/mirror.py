@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from kubesim.api.selectors import parse_labels
 from kubesim.client import Client, ObjectList, Reader, WatchEvent, Write
@@ -78,9 +78,11 @@ class Mirror:
 class SplitClient(Client):
     """``client.Client`` that reads with the network's rights what only the network may, and else is the node's."""
 
-    def __init__(self, node: Client, network: Reader) -> None:
+    def __init__(self, node: Client, network: Reader, account: Callable[[Client, Obj], Client]) -> None:
+        """``account`` makes the client of a pod's account, with tokens that the node asks for."""
         self._node = node
         self._network = network
+        self._account = account
 
     async def get(self, resource: str, name: str, namespace: str = "") -> Obj:
         """Return one object."""
@@ -104,6 +106,10 @@ class SplitClient(Client):
     async def write(self, write: Write) -> Obj:
         """Write as the node."""
         return await self._node.write(write)
+
+    def as_account(self, pod: Obj) -> Client:
+        """Return the API with tokens of the pod's account: a node may ask little of others for it."""
+        return self._account(self._node, pod)
 
     def _reader(self, resource: str, field_selector: str) -> Reader:
         wide = resource in NETWORK or (resource in SHARED and not field_selector)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import accumulate
 from zlib import crc32
 
 from kubesim.client import Client, Reader
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.nodes.account import TAINT, Group
-from kubesim.pools import Pool
+from kubesim.pools import Pool, machines
 
 FOREIGN = "the cluster has a node {} that is not ours; choose other names with --name"
 LEAVING = "the node {} is being removed; try again in a moment"
@@ -27,18 +28,28 @@ class Wanted:
     """The nodes that are to join; the API server reaches their kubelets at ``address``."""
 
     group: Group
-    pool: Pool
+    pools: tuple[Pool, ...]
     address: str
     tainted: bool = True
+    images: tuple[str, ...] = ()
+    """Images that are on every node from the start, beside the usual ones."""
 
     def objects(self, ports: list[int], owner: Obj | None, now: datetime) -> Iterator[Obj]:
         """Yield the Node objects; they go with ``owner``, a cluster-scoped object, when that is deleted."""
-        for made, port in zip(self.pool.nodes(0, now), ports, strict=True):
+        for made, port in zip(self._nodes(now), ports, strict=True):
             yield self._adapted(made, port, owner)
+
+    def machines(self, now: datetime) -> Obj:
+        """Return what their kubelets find on their disks."""
+        return machines(self.pools, now, images=self.images)
+
+    def _nodes(self, now: datetime) -> Iterator[Obj]:
+        firsts = accumulate((pool.count for pool in self.pools), initial=0)
+        return (made for pool, first in zip(self.pools, firsts, strict=False) for made in pool.nodes(first, now))
 
     def names(self, now: datetime) -> list[str]:
         """Return the names of the nodes."""
-        return [made["metadata"]["name"] for made in self.pool.nodes(0, now)]
+        return [made["metadata"]["name"] for made in self._nodes(now)]
 
     def _adapted(self, made: Obj, port: int, owner: Obj | None) -> Obj:
         meta, spec, name = made["metadata"], made["spec"], made["metadata"]["name"]

@@ -41,7 +41,7 @@ async def administrator(live):
 
 async def made(live, nodes=1, group=GROUP, **more):
     clock = RealClock()
-    wanted = Wanted(group, Pool(nodes, 8, name=group.name), "127.0.0.1", **more)
+    wanted = Wanted(group, (Pool(nodes, 8, name=group.name),), "127.0.0.1", **more)
     return Joined(await access.load(live.kubeconfig, clock), wanted, place(nodes), clock)
 
 

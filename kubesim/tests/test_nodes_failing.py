@@ -56,7 +56,7 @@ async def through(live, relay):
     await relay.mend()
     clock = RealClock(FAST)
     way = replace(await access.load(live.kubeconfig, clock), server=f"https://127.0.0.1:{relay.port}")
-    return Joined(way, Wanted(GROUP, Pool(1, 8, name=GROUP.name), "127.0.0.1"), place(1), clock)
+    return Joined(way, Wanted(GROUP, (Pool(1, 8, name=GROUP.name),), "127.0.0.1"), place(1), clock)
 
 
 def told(node):
@@ -160,7 +160,7 @@ async def test_a_name_that_another_node_has_is_refused_before_anything_is_done_i
         clock = RealClock()
         pool = Pool(1, 8, name=GROUP.name)
         other = Joined(
-            await access.load(live.kubeconfig, clock), Wanted(Group("other"), pool, "127.0.0.1"), place(1), clock
+            await access.load(live.kubeconfig, clock), Wanted(Group("other"), (pool,), "127.0.0.1"), place(1), clock
         )
         with pytest.raises(
             Taken, match="the cluster has a node test-0 that is not ours; choose other names with --name"

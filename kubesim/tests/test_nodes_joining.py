@@ -7,10 +7,24 @@ import pytest
 
 from kubesim.clock import RealClock
 from kubesim.errors import ApiError
+from kubesim.network.fabric import Request
 from kubesim.nodes import access, certificates, registration
 from kubesim.nodes.access import Bearer
 from kubesim.nodes.account import TAINT, Group
-from kubesim.tests.joining import GROUP, administrator, joined, kubelet, pod, running, state_of, until
+from kubesim.nodes.joined import Joined
+from kubesim.pools import Pool
+from kubesim.tests.joining import (
+    GROUP,
+    administrator,
+    close,
+    joined,
+    kubelet,
+    place,
+    pod,
+    running,
+    state_of,
+    until,
+)
 from kubesim.tests.live import serving
 
 
@@ -103,6 +117,57 @@ async def test_a_clusters_own_agents_seem_to_run_whatever_their_images_are(live)
 
         await until(ready)
         await client.delete("daemonsets.apps", "agent", "default")
+
+
+async def test_a_program_in_a_pod_acts_with_the_rights_of_its_account(live):
+    """A node may list no deployments: what this page tells of them was read with a token of the pod's account."""
+    rules = [{"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list", "watch"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads-deployments"}
+    subject = {"kind": "ServiceAccount", "name": "metrics", "namespace": "default"}
+    template = {
+        "metadata": {"labels": {"app": "idle"}},
+        "spec": {"containers": [{"name": "a", "image": "busybox:1.36"}]},
+    }
+    idle = {"replicas": 0, "selector": {"matchLabels": {"app": "idle"}}, "template": template}
+    named = {"metadata": {"name": "reads-deployments"}}
+    wanted = pod("metrics", "kube-state-metrics", serviceAccountName="metrics")
+    wanted["spec"]["containers"][0]["image"] = "registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.17.0"
+    async with administrator(live) as client, joined(live) as nodes:
+        await client.create("serviceaccounts", {"metadata": {"name": "metrics"}}, namespace="default")
+        await client.create("clusterroles.rbac.authorization.k8s.io", {**named, "rules": rules})
+        await client.create(
+            "clusterrolebindings.rbac.authorization.k8s.io", {**named, "roleRef": role, "subjects": [subject]}
+        )
+        await client.create("deployments.apps", {"metadata": {"name": "idle"}, "spec": idle}, namespace="default")
+        await client.create("pods", wanted)
+        address = (await running(client, "metrics"))["status"]["podIP"]
+
+        async def told():
+            answer = await nodes.fabric.find(address, 8080).respond(Request("GET", "/metrics"))
+            return b'deployment="idle"' in answer.body
+
+        await until(told)
+        for resource in ("clusterroles", "clusterrolebindings"):
+            await client.delete(f"{resource}.rbac.authorization.k8s.io", "reads-deployments")
+
+
+async def test_nodes_of_several_kinds_join_as_one_group_with_images_on_their_disks(live):
+    clock = RealClock()
+    kinds = (Pool(1, 8, name="large"), Pool(2, 4, "T4", name="small", labels={"tier": "small"}))
+    wanted = registration.Wanted(GROUP, kinds, "127.0.0.1", images=("quay.io/house/trainer:1",))
+    nodes = Joined(await access.load(live.kubeconfig, clock), wanted, place(3), clock)
+    async with administrator(live) as client:
+        try:
+            await nodes.start()
+            found = {item["metadata"]["name"]: item for item in (await client.list("nodes")).items}
+            gpus = {name: item["status"]["allocatable"]["nvidia.com/gpu"] for name, item in found.items()}
+            assert gpus == {"large-0": "8", "small-0": "4", "small-1": "4"}
+            assert found["small-1"]["metadata"]["labels"]["tier"] == "small"
+            images = [name for each in found["small-1"]["status"]["images"] for name in each["names"]]
+            assert "quay.io/house/trainer:1" in images
+        finally:
+            await nodes.stop()
+            close(nodes)
 
 
 async def test_the_kubelets_port_serves_logs_metrics_and_the_list_of_pods(live):

@@ -53,6 +53,24 @@ async def test_the_verbs_work_over_http(live):
     assert (gone.value.code, gone.value.reason) == (404, "NotFound")
 
 
+async def test_a_custom_kind_is_looked_for_in_the_cluster(live):
+    names = {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"}
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": schema}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    crd = {"metadata": {"name": "widgets.example.com"}, "spec": spec}
+    async with connected(live) as client:
+        with pytest.raises(ApiError) as missing:
+            await client.list("widgets.example.com")
+        assert missing.value.code == 404
+        await client.create("customresourcedefinitions.apiextensions.k8s.io", crd)
+        made = {"apiVersion": "example.com/v1beta1", "kind": "Widget", "metadata": {"name": "one"}}
+        await client.create("widgets.example.com", made, namespace="default")
+        assert [item["kind"] for item in (await client.list("widgets.example.com")).items] == ["Widget"]
+        with pytest.raises(ApiError):
+            await client.list("gadgets.example.com")
+
+
 async def test_the_first_word_of_the_agent_manages_the_fields(live):
     async with connected(live, agent="kubelet/v1 kubesim") as client:
         made = await client.create("configmaps", config_map("managed", a="1"), namespace="default")

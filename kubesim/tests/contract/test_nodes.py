@@ -295,7 +295,7 @@ async def test_the_manifests_rights_are_enough_to_join_and_to_leave(cluster, tmp
     pool = Pool(given.nodes, given.gpus, given.product, given.profile, given.name)
     with manifest(cluster, tmp_path) as kubeconfig:
         way, clock = await access.load(kubeconfig, RealClock()), RealClock()
-        wanted = Wanted(Group(given.group), pool, "127.0.0.1")
+        wanted = Wanted(Group(given.group), (pool,), "127.0.0.1")
         nodes = Joined(way, wanted, place(pool.count), clock, own=False)
         try:
             await nodes.start()
