@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|^def test.*[ (]kubectl[,)]' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test catalog-check lint format e2e bench torture testcluster contract-real parity conformance images lock clean
+.PHONY: help setup setup-dev run test catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -75,11 +75,15 @@ testcluster: setup ## Build (once, with Go) and start a real control plane on lo
 	@deploy/testcluster/build.sh
 	@$(BIN)/python deploy/testcluster/testcluster.py up
 
-ON_REAL := kubesim/tests/contract faults/tests/test_hostile_pods.py sessions/tests/test_real_clusters.py
+ON_REAL := kubesim/tests/contract faults/tests/test_hostile_pods.py faults/tests/test_pack_rights_for_real.py sessions/tests/test_real_clusters.py
 contract-real: setup-dev ## Check the contract, hostile pods and whole sessions on kubesim and on a real control plane (CONTRACT_KUBECONFIG=FILE: on that one)
 	@if [ -n "$(CONTRACT_KUBECONFIG)" ]; then \
 	    CONTRACT_KUBECONFIG=$(CONTRACT_KUBECONFIG) $(BIN)/python -m pytest $(ON_REAL) -q $(ARGS); \
 	  else PYTHON=$(BIN)/python deploy/testcluster/contract.sh $(ON_REAL) $(ARGS); fi
+
+rehearse-real: setup-dev ## Rehearse every pack and variant on a real control plane with simulated nodes (ARGS="--all --scenario SLUG", "--plan SLUG")
+	@deploy/testcluster/build.sh && { deploy/testcluster/build.sh metrics-server || true; } && \
+	  $(BIN)/python -W ignore -m torture.rehearse_real $(ARGS)
 
 parity: setup-dev ## Compare what every kubectl (PATH, folders in KUBECTLS) prints on kubesim and on the real thing; writes docs/parity.md
 	@PYTHON=$(BIN)/python deploy/testcluster/parity.sh $(ARGS)

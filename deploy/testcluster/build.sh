@@ -18,6 +18,7 @@ make_one() {
   case $1 in
     kube-*) build "$1" kubernetes "k8s.io/kubernetes/cmd/$1" build "$KUBE" ;;
     etcd) build etcd etcd go.etcd.io/etcd/server/v3 build "-s -w" ;;
+    metrics-server) build metrics-server metrics-server sigs.k8s.io/metrics-server/cmd/metrics-server build "-s -w" ;;
     kwok) build kwok kwok sigs.k8s.io/kwok/cmd/kwok build "-s -w" ;;
     e2e.test) build e2e.test conformance k8s.io/kubernetes/test/e2e "test -c" "$KUBE" ;;
     ginkgo) build ginkgo conformance github.com/onsi/ginkgo/v2/ginkgo build "-s -w" ;;
