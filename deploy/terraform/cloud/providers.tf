@@ -7,5 +7,6 @@ provider "google" {
   compute_custom_endpoint          = var.api == null ? null : "${var.api}/compute/v1/"
   container_custom_endpoint        = var.api == null ? null : "${var.api}/container/v1/"
   iam_custom_endpoint              = var.api == null ? null : "${var.api}/iam/v1/"
+  iam_beta_custom_endpoint         = var.api == null ? null : "${var.api}/iam/v1/" # where version 8 looks for accounts
   resource_manager_custom_endpoint = var.api == null ? null : "${var.api}/cloudresourcemanager/v1/"
 }

@@ -1,16 +1,17 @@
-"""Real Terraform with the kubernetes provider, run in a folder of a test."""
+"""Real Terraform with a real provider, run in a folder of a test."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-NEEDED = "needs terraform on PATH, and hashicorp/kubernetes in the filesystem mirror TF_PLUGIN_DIR"
+NEEDED = "needs terraform on PATH, and hashicorp/{} in the filesystem mirror TF_PLUGIN_DIR"
 EMPTY, CHANGES = 0, 2
 """What ``plan -detailed-exitcode`` ends with."""
 
@@ -23,6 +24,7 @@ class Terraform:
     folder: Path
     kubeconfig: Path
     plugins: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run a command and return how it ended."""
@@ -31,7 +33,7 @@ class Terraform:
         return subprocess.run(
             [self.binary, *arguments],
             cwd=self.folder,
-            env={**home, **quiet},
+            env={**home, **quiet, **self.environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -56,9 +58,9 @@ class Terraform:
         return done.returncode
 
 
-def terraform_in(folder: Path, kubeconfig: Path) -> Terraform:
+def terraform_in(folder: Path, kubeconfig: Path, provider: str = "kubernetes", **environment: str) -> Terraform:
     """Return Terraform for a root module; skips where there is none, or no provider."""
     binary, plugins = shutil.which("terraform"), Path(os.environ.get("TF_PLUGIN_DIR", "/nowhere"))
-    if binary is None or not any(plugins.glob("**/hashicorp/kubernetes/**/terraform-provider-kubernetes*")):
-        pytest.skip(NEEDED)
-    return Terraform(binary, folder, kubeconfig, plugins)
+    if binary is None or not any(plugins.glob(f"**/hashicorp/{provider}/**/terraform-provider-{provider}*")):
+        pytest.skip(NEEDED.format(provider))
+    return Terraform(binary, folder, kubeconfig, plugins, environment)

@@ -90,6 +90,12 @@ resource "kubernetes_job_v1" "once" {
 """
 
 
+def copied(folder):
+    """Copy the code base without its own variables, and return where it is."""
+    shutil.copytree(CODE, folder / "code", ignore=shutil.ignore_patterns(".terraform*", "terraform.tfvars"))
+    return folder / "code"
+
+
 def written(tenants, **shared):
     """Return the text of a variables file."""
     return json.dumps({"tenants": tenants, **shared})
@@ -105,8 +111,7 @@ def names():
 @pytest.fixture
 def tenants(cluster, names, tmp_path):
     """The root ``tenants`` of the code base in a folder of its own, with two tenants, ready to be applied."""
-    shutil.copytree(CODE, tmp_path / "code", ignore=shutil.ignore_patterns(".terraform*", "terraform.tfvars"))
-    terraform = terraform_in(tmp_path / "code" / "tenants", cluster.kubeconfig)
+    terraform = terraform_in(copied(tmp_path) / "tenants", cluster.kubeconfig)
     make_namespace(cluster, names["platform"])
     terraform.init(f"-backend-config=namespace={names['platform']}")
     yield terraform

@@ -1,7 +1,4 @@
 locals {
-  # Pods that ask for no GPU stay away from nodes that have some: GKE lets those through that do.
-  gpu_taint = { key = "nvidia.com/gpu", value = "present", effect = "NO_SCHEDULE" }
-
   scopes = ["https://www.googleapis.com/auth/cloud-platform"]
 }
 
@@ -82,8 +79,9 @@ resource "google_container_node_pool" "this" {
       }
     }
 
+    # Pools with GPUs have one more, nvidia.com/gpu=present:NoSchedule, which GKE adds by itself.
     dynamic "taint" {
-      for_each = concat(each.value.gpu == null ? [] : [local.gpu_taint], each.value.taints)
+      for_each = each.value.taints
 
       content {
         key    = taint.value.key
