@@ -68,7 +68,7 @@ def _rules(item: Obj) -> Iterable[Rule]:
     targets = frozenset(item.get("targetTags") or item.get("targetServiceAccounts") or ())
     for name in ("allowed", "denied"):
         entries = [(str(entry["IPProtocol"]).lower(), entry.get("ports") or ()) for entry in item.get(name) or ()]
-        matches = tuple((NUMBERS.get(protocol, protocol), tuple(ports)) for protocol, ports in entries)
+        matches = tuple((NUMBERS.get(protocol, protocol), tuple(map(str, ports))) for protocol, ports in entries)
         if matches:
             priority = int(item.get("priority", DEFAULT_PRIORITY))
             yield Rule(egress, name == "allowed", priority, ranges, matches, targets)

@@ -268,6 +268,7 @@ async def test_a_firewall_closes_the_outside_for_pods():
         ([rule(destinationRanges=["10.0.0.0/8"])], True),
         ([rule("INGRESS")], True),
         ([rule(denied=[{"IPProtocol": "6"}])], False),
+        ([rule(deny=443)], False),
         ([rule(denied=[{"IPProtocol": "UDP"}])], True),
         ([rule(), rule(deny="9", allowed=[{"IPProtocol": "tcp", "ports": ["443"]}], priority=900)], True),
         ([rule(priority=100), {"direction": "EGRESS", "allowed": [{"IPProtocol": "all"}]}], False),
