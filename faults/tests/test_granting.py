@@ -236,27 +236,41 @@ def test_a_shared_cluster_grants_nothing_of_the_deny_list_even_if_it_is_in_the_d
     assert not environment.steps.exists()
 
 
-def test_what_a_candidate_made_in_a_lasting_cluster_is_deleted_and_what_others_made_is_told(
-    environment, scenario, candidate, kube
-):
+CONFIG = {"apiVersion": "v1", "data": {"a": "b"}}
+
+
+def config(name, kind="ConfigMap"):
+    return {**CONFIG, "kind": kind, "metadata": {"name": name, "namespace": "monitoring"}}
+
+
+@pytest.fixture
+def lasting(environment, scenario):
+    """An environment in a cluster that stays, with the rights to make config maps in monitoring, and bindings."""
     Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.DEDICATED)
     run = scenario({**MONITORING, "verbs": ["create", "delete"]}, {**BINDINGS, "verbs": ["create", "bind"]})
     run.cluster.refresh_from_db()
     inject(run)
-    theirs = {"name": "theirs", "namespace": "monitoring"}
-    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": theirs, "data": {"a": "b"}}
-    candidate.create(config, field_manager="kubectl-create")
+    yield run
+    Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.PRACTICE)
+
+
+def test_what_a_candidate_made_in_a_cluster_that_stays_goes_with_the_session(lasting, environment, candidate, kube):
+    candidate.create(config("theirs"), field_manager="kubectl-create")
     account = {"kind": "ServiceAccount", "name": "trainer", "namespace": HOME}
     candidate.create(granting([account]), field_manager="kubectl-client-side-apply")
-    kube.create({**config, "metadata": {**theirs, "name": "others"}}, field_manager="config-operator")
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {**theirs, "name": "another-kind"}}
-    kube.create(secret, field_manager="kubectl-create")
-    assert revert(run) == ("reverted", [])
+    assert revert(lasting) == ("reverted", [])
+    assert revert(environment) == ("reverted", [])
+    assert not [obj for obj in kube.list("v1", "ConfigMap", "monitoring") if obj["metadata"]["name"] == "theirs"]
+
+
+@pytest.mark.torture
+def test_what_others_may_have_made_is_told_with_the_command_that_removes_it(lasting, environment, kube):
+    kube.create(config("others"), field_manager="config-operator")
+    kube.create(config("another-kind", "Secret") | {"data": {}}, field_manager="kubectl-create")
+    assert revert(lasting) == ("reverted", [])
     assert revert_at_last(environment) == [
         "v1/ConfigMap monitoring/others is left over; run: kubectl delete configmap others -n monitoring",
         "v1/Secret monitoring/another-kind is left over; run: kubectl delete secret another-kind -n monitoring",
     ]
-    assert not [obj for obj in kube.list("v1", "ConfigMap", "monitoring") if obj["metadata"]["name"] == "theirs"]
     for kind, name in (("ConfigMap", "others"), ("Secret", "another-kind")):
         kube.delete("v1", kind, name, "monitoring")
-    Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.PRACTICE)

@@ -21,6 +21,7 @@ from sessions.services import phases as phase_services
 from sessions.tests.conftest import SLUG
 
 NAMES = {"workloads": "ml-training"}
+LONG = [pytest.param(place, marks=pytest.mark.torture) for place in ("before-write", "after-write")]
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def live(ada, scenario_version, cluster, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("place", ["before-picture", "before-write", "after-write"])
+@pytest.mark.parametrize("place", ["before-picture", *LONG])
 def test_nothing_is_left_of_a_part_that_a_panic_meets(live, cluster, ada, monkeypatch, place):
     before = live.environment.fingerprint_before
     inject, met = fault_services.inject_run, []
