@@ -112,7 +112,7 @@ class Compute:
             return self._group(asked, name)
         if kind == "subnetworks" and asked.method == "POST" and action in ACTIONS:
             return self._change(replace(asked, method="PATCH", path=asked.path.removesuffix(f"/{action}")), kind)
-        if kind not in _table() or action or SCOPES[_table()[kind]["scope"]] != "/".join(parts[2:at]):
+        if action or SCOPES.get(_table().get(kind, {}).get("scope")) != "/".join(parts[2:at]):
             raise asked.refused()
         match asked.method, bool(name):
             case "GET", True:

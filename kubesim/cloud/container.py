@@ -114,7 +114,7 @@ class Container:
 
     @property
     def present(self) -> bool:
-        """Whether the cluster is a cloud's: it has node pools, if only empty ones."""
+        """Tell whether the cluster is a cloud's: it has node pools, if only empty ones."""
         return bool(self._state.below(POOLS)) or any(map(_of_cloud, self._machines.listed()))
 
     def note_pools(self) -> None:

@@ -29,7 +29,7 @@ VERBS = {
     "delete": "delete", "deletecollection": "delete",
 }  # fmt: skip
 SUBRESOURCES = {"log": "getLogs", "status": "updateStatus", "scale": "updateScale", "token": "createToken"}
-"""How permissions name what is done with a part of an object, where they do not take the part's own name."""
+"""Verbs of permissions for a part of an object, where they do not take the part's own name."""
 
 
 def members_of(user: User) -> frozenset[str]:

@@ -11,7 +11,7 @@ GONE: Obj = {}
 
 
 class CloudState:
-    """What is there. ``changed`` is called after each change, with the path."""
+    """All resources by path. ``changed`` is called after each change, with the path."""
 
     def __init__(self, seed: Mapping[str, Obj]) -> None:
         """``seed``: what a fresh project has; only what differs from it is kept."""

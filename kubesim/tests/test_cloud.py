@@ -58,7 +58,7 @@ async def grant(ask, role, *members):
 
 
 def gets_out(cluster):
-    """Whether nodes get at a registry."""
+    """Tell whether nodes get at a registry."""
     (node,) = cluster.nodes.listed()
     return cluster.nodes.fabric.firewall.passes(network_tags(node), REGISTRY, 443)
 
@@ -197,6 +197,9 @@ for _ in range(40):
         ("GET", f"{FIREWALLS}/none", None, 404, "'projects/ml-prod/global/firewalls/none' was"),
         ("GET", FIREWALLS.replace("ml-prod", "other"), None, 404, "The resource 'projects/other' was not found"),
         ("GET", FIREWALLS.replace("firewalls", "routers"), None, 501, "is not supported on practice clusters"),
+        ("GET", FIREWALLS.replace("firewalls", "seed"), None, 501, "is not supported on practice clusters"),
+        ("GET", f"{FIREWALLS}/a/b/c/d", None, 501, "is not supported on practice clusters"),
+        ("PUT", f"{CLUSTER}", {}, 501, "is not supported on practice clusters"),
         ("POST", f"{CLUSTER}/nodePools", {"nodePool": {}}, 501, "is not supported on practice clusters"),
         ("GET", f"{CLUSTER}/nodePools/none", None, 404, "Not found"),
         ("POST", f"{POOL}:setSize", {"nodeCount": 1000}, 400, "between 0 and 16"),

@@ -13,7 +13,7 @@ import pytest
 
 NEEDED = "needs terraform on PATH, and hashicorp/{} in the filesystem mirror TF_PLUGIN_DIR"
 EMPTY, CHANGES = 0, 2
-"""What ``plan -detailed-exitcode`` ends with."""
+"""Exit codes of ``plan -detailed-exitcode``."""
 
 
 @dataclass(frozen=True)

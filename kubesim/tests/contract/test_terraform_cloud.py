@@ -24,7 +24,7 @@ THERE = {
     "google_service_account.nodes": f"{ACCOUNTS}/gke-nodes@ml-prod.iam.gserviceaccount.com",
     "google_service_account.job_launcher": f"{ACCOUNTS}/{LAUNCHER}",
 }
-"""What a fresh project has, and where the code has it."""
+"""Addresses in the code, and the names of what a fresh project has."""
 USUAL = {
     "nodes": 2,
     "external_access": {"shared": {"tags": ["h100-pool"]}},
@@ -73,7 +73,7 @@ def apply(cloud):
 
 
 def gets_out(cluster):
-    """Whether the nodes get at a registry, and at each other."""
+    """Tell whether the nodes get at a registry, and at each other."""
     node = next(iter(cluster.nodes.listed()))
     wall, tags = cluster.nodes.fabric.firewall, network_tags(node)
     return wall.passes(tags, "44.208.254.194", 443), wall.passes(tags, "10.128.0.3", 10250)
