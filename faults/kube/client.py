@@ -83,6 +83,7 @@ class Kube:
         self._prometheus: prometheus_query.Service | None = None
         self.reaches_pods = reaches_pods
         self._lock = threading.Lock()
+        self._context_of_commands: ssl.SSLContext | None = None  # each takes longer to make than to use
 
     def learn(self, resources: Iterable[Resource]) -> None:
         """Take kinds as known, so that the first request for one of them needs no discovery."""
@@ -246,7 +247,8 @@ class Kube:
     ) -> tuple[int, str]:
         """Run a command in a container; return its exit code and what it wrote, after 5 s and 16 KiB at most."""
         path = self._path("v1", "Pod", namespace, pod) + "/exec"
-        return commands.run_command(self.access, self.ssl_context(), self._headers, path, container, command, limits)
+        context = self._context_of_commands = self._context_of_commands or self.ssl_context()
+        return commands.run_command(self.access, context, self._headers, path, container, command, limits)
 
     def token_request(
         self, namespace: str, service_account: str, *, seconds: int, audiences: Sequence[str] = ()

@@ -9,16 +9,18 @@ import json
 import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from faults import errors
+from faults.kube.command_stream import MAX_MESSAGE_BYTES, CommandStream
 from faults.kube.config import Access
 from faults.kube.statuses import error_of
 
@@ -27,7 +29,6 @@ MAX_COMMAND_S = 5.0
 MAX_HANDSHAKE_S = 10.0
 """Of the API server and the kubelet behind it, which are trusted to answer, and may have much to do."""
 MAX_OUTPUT_BYTES = 16 * 1024
-MAX_MESSAGE_BYTES = 1 << 20
 TIMED_OUT = 124
 """The exit code of ``timeout`` from the coreutils."""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
@@ -58,10 +59,26 @@ def run_command(
     streams = [("container", container), ("stdout", "true"), ("stderr", "true")]
     query = urlencode([*streams, *(("command", word) for word in command)])
     try:
-        with open_channels(access, context, headers, f"{path}?{query}") as connection:
-            return _read(connection, limits)
-    except (ConnectionClosed, OSError) as exc:
+        with _connected(access, context) as sock:
+            url = urlsplit(access.server)
+            address = f"wss://{url.netloc}{url.path.rstrip('/')}{path}?{query}"
+            with closing(CommandStream(sock, address, headers, PROTOCOL)) as stream:
+                stream.shake_hands(MAX_HANDSHAKE_S)
+                return _read(stream, limits)
+    except InvalidStatus as exc:
+        raise _refusal(exc) from exc
+    except (InvalidHandshake, OSError) as exc:
         raise errors.Unreachable(f"{access.server} did not run a command: {exc}") from exc
+
+
+@contextmanager
+def _connected(access: Access, context: ssl.SSLContext) -> Iterator[ssl.SSLSocket]:
+    url = urlsplit(access.server)
+    with socket.create_connection((url.hostname or "", url.port or 443), timeout=MAX_HANDSHAKE_S) as sock:
+        if access.refusal is not None and (why := access.refusal(str(sock.getpeername()[0]))):
+            raise errors.Unreachable(why, retryable=False)
+        with context.wrap_socket(sock, server_hostname=access.tls_server_name or url.hostname) as wrapped:
+            yield wrapped
 
 
 def open_channels(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:
@@ -99,12 +116,12 @@ def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, s
         raise
 
 
-def _read(connection: ClientConnection, limits: CommandLimits) -> tuple[int, str]:
+def _read(stream: CommandStream, limits: CommandLimits) -> tuple[int, str]:
     until, output = time.monotonic() + limits.seconds, b""
     try:
         while (left := until - time.monotonic()) > 0 and len(output) < limits.output_bytes:
-            message = connection.recv(timeout=left, decode=False)
-            channel, data = (message[0], bytes(message[1:])) if message else (-1, b"")
+            message = stream.receive(left)
+            channel, data = (message[0], message[1:]) if message else (-1, b"")
             if channel == _STATUS:
                 return _exit_code(data), _text(output[: limits.output_bytes])
             if channel in (_STDOUT, _STDERR):

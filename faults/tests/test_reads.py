@@ -90,6 +90,13 @@ def test_a_command_that_is_missing_has_a_code_of_its_own(web):
     assert holds(web, "run[0].code != 0", pods=PODS, run=run("no-such-program"))
 
 
+@pytest.mark.torture
+def test_of_many_commands_none_is_lost(web):
+    """One in fifty was, while one thread read a TLS connection into which another wrote."""
+    for number in range(300):
+        assert web.run_command("default", "web", "web", ["echo", str(number)]) == (0, f"{number}\n")
+
+
 def test_no_command_runs_where_no_container_does(web):
     with pytest.raises(NotFound):
         web.run_command("default", "no-such-pod", "web", ["true"])
