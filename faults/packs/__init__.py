@@ -1,6 +1,7 @@
 """Scenario packs: a folder of YAML and Markdown that says what breaks, how it shows, and what counts as repaired."""
 
 from faults.checks.model import Check, Condition
+from faults.packs.command_blocks import commands_in
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.files import digest, load_folder
@@ -28,6 +29,7 @@ __all__ = [
     "Variant",
     "WrongTurn",
     "check_new",
+    "commands_in",
     "digest",
     "load_folder",
     "parse",

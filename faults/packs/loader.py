@@ -13,7 +13,18 @@ from jsonschema.exceptions import ValidationError, best_match
 
 from faults.checks import expressions
 from faults.checks.model import CommandRead, LogRead, ObjectRead, Read
-from faults.packs import building, exercises, hints, only, requires, safe_yaml, shell_lines, steps, wrong_turns
+from faults.packs import (
+    building,
+    command_blocks,
+    exercises,
+    hints,
+    only,
+    requires,
+    safe_yaml,
+    shell_lines,
+    steps,
+    wrong_turns,
+)
 from faults.packs.building import read
 from faults.packs.course import check_course
 from faults.packs.errors import PackError
@@ -123,6 +134,7 @@ def _check_whole(source: Source) -> None:
     _check_images(document)
     _check_variants(document)
     only.check(document)
+    command_blocks.check(source.texts, building.variants(document))
     requires.check(document)
     shell_lines.check(document)
     _check_files(source)

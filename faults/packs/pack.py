@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faults.checks.model import Check, Condition, MetricRead
-from faults.packs import building, course, only, requires
+from faults.packs import building, command_blocks, course, only, requires
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.model import Criterion, Hint, InjectStep, Obj, Solution, Source, Variant, WrongTurn
@@ -99,8 +99,8 @@ class Pack:
     def bind(self, namespaces: Mapping[str, str] | None = None, parameters: Mapping[str, str] | None = None) -> Pack:
         """Return the pack with every placeholder filled in: the first variant that has the given parameters.
 
-        Steps and solutions of other variants are left out. Parameters whose names begin with ``CLUSTER`` are the
-        values that a cluster has decided; for those that none has, there are words.
+        Steps, solutions and commands of other variants are left out. Parameters whose names begin with ``CLUSTER``
+        are the values that a cluster has decided; for those that none has, there are words.
 
         Raises ``PackError`` for a namespace that the pack does not have, or where no variant has the parameters.
         """
@@ -117,9 +117,12 @@ class Pack:
         filled = Source(
             document=substitute(only.of_variant(self.template.document, variant), names),
             manifests=substitute(self.template.manifests, names),
-            texts=substitute(self.template.texts, names),
+            texts=substitute(self._texts_of(variant), names),
         )
         return self.from_source(filled, template=self.template, namespaces=spaces)
+
+    def _texts_of(self, variant: Variant) -> dict[str, str]:
+        return {name: command_blocks.of_variant(text, variant) for name, text in self.template.texts.items()}
 
     def access_of_every_variant(self, namespaces: Mapping[str, str]) -> tuple[AccessRule, ...]:
         """Return the rights that do not depend on the variant, with these names of namespaces."""
