@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -131,9 +132,14 @@ def _answer(status: int, data: bytes) -> Obj:
 
 def _context(ca_file: Path) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cafile=str(ca_file))
+        return _context_of(ca_file.read_bytes().decode("ascii", "ignore"))
     except OSError as exc:
         raise _not_running(f"{ca_file.name} cannot be read") from exc
+
+
+@lru_cache(maxsize=4)
+def _context_of(ca_pem: str) -> ssl.SSLContext:
+    return ssl.create_default_context(cadata=ca_pem)
 
 
 def _token(token_file: Path) -> str:

@@ -12,7 +12,8 @@ from pathlib import Path
 from django.db import connection
 
 from faults import selectors
-from faults.catalog_check.variant import VariantProof, prove
+from faults.catalog_check.stage import Stages
+from faults.catalog_check.variant import FAILURES, VariantProof, prove
 from faults.models import ScenarioVersion
 
 MAX_CPU_S = 3.0
@@ -31,20 +32,43 @@ def cases(versions: Iterable[ScenarioVersion], variant: int = 0) -> list[Case]:
 
 
 def prove_all(found: Sequence[Case], *, jobs: int, report: Callable[[VariantProof], object]) -> list[VariantProof]:
-    """Prove each in a cluster of its own, ``jobs`` at a time; ``report`` is told of each in the order given."""
+    """Prove each, ``jobs`` at a time; ``report`` is told of each as it ends. Returned are they in the order given."""
     with ThreadPoolExecutor(jobs) as pool:
-        proofs = []
-        for proof in pool.map(_prove, range(len(found)), found):
+        shares = [pool.submit(_prove_share, place, share, report) for place, share in enumerate(_shares(found, jobs))]
+        proofs = {(proof.slug, proof.number): proof for share in shares for proof in share.result()}
+    return [proofs[selectors.pack_of(version).slug, number] for version, number in found]
+
+
+def _shares(found: Sequence[Case], jobs: int) -> list[list[Case]]:
+    """Return the variants of each pack in ``jobs`` lists: a stage is for one pack, and kept while it is played."""
+    versions = dict.fromkeys(version for version, _ in found)
+    cases_of = {version: [case for case in found if case[0] == version] for version in versions}
+    shares = [rows[first::jobs] for rows in cases_of.values() for first in range(jobs)]
+    return sorted(filter(None, shares), key=len, reverse=True)
+
+
+def _prove_share(place: int, share: Sequence[Case], report: Callable[[VariantProof], object]) -> list[VariantProof]:
+    proofs: list[VariantProof] = []
+    stages = Stages(f"proof-{place}")
+    try:
+        for at, case in enumerate(share, 1):
+            proof = prove(*case, stages=stages)
+            if at == len(share):
+                _end(stages, proof)
             report(proof)
             proofs.append(proof)
-    return proofs
-
-
-def _prove(place: int, case: Case) -> VariantProof:
-    try:
-        return prove(*case, name=f"proof-{place}")
+        return proofs
     finally:
+        stages.discard()
         connection.close()  # this thread's
+
+
+def _end(stages: Stages, last: VariantProof) -> None:
+    """End the last session; what it leaves is told with the last proof."""
+    try:
+        stages.close()
+    except FAILURES as exc:
+        last.error = last.error or str(exc)
 
 
 def processor_s() -> float:

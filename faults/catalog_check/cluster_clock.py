@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from faults import clock, practice
+from faults.errors import ClusterError
+
+PATIENCE_S = 0.3
+"""Of the machine's time: a command that takes longer waits for something in the cluster."""
+STEP_S, GROWTH = 0.5, 0.25
+"""Of the cluster's time, between two looks at a command that waits: at least so long, or a quarter of what passed."""
 
 
 class ClusterClock:
@@ -25,3 +34,25 @@ class ClusterClock:
         """Move the cluster's time on. Raises ClusterError."""
         practice.skip(self._cluster, seconds)
         self._now += timedelta(seconds=seconds)
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Move the time on for as long as a command inside waits for it. Raises ClusterError."""
+        done, failures = threading.Event(), list[ClusterError]()
+        mover = threading.Thread(target=self._move_on, args=(done, failures))
+        mover.start()
+        try:
+            yield
+        finally:
+            done.set()
+            mover.join()
+        if failures:
+            raise failures[0]
+
+    def _move_on(self, done: threading.Event, failures: list[ClusterError]) -> None:
+        began = self._now
+        try:
+            while not done.wait(PATIENCE_S):
+                self.wait(max(STEP_S, (self._now - began).total_seconds() * GROWTH))
+        except ClusterError as exc:
+            failures.append(exc)

@@ -6,7 +6,7 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -14,19 +14,36 @@ from typing import Any
 from faults.catalog_check.errors import ProofFailed
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound
 from faults.kube.client import Kube
+from faults.kube.commands import CommandLimits
 from faults.packs import Pack
 from faults.services import CandidateAccess
+from faults.toolbox import NAME as TOOLBOX
 
 Obj = dict[str, Any]
+Place = tuple[str, str, str]
+"""Version, kind and namespace of objects; no namespace stands for all of them."""
+LIMITS = CommandLimits(seconds=30.0, output_bytes=1024 * 1024)
+MIN_WORD = 6
+"""Characters of a name below which it is a common word."""
 TELLS = re.compile(
     r"(?<!de)fault|inject|simulat|interview|candidate|chaos|broken|scenario|kubesim|mismatch|symptom",
     re.IGNORECASE,
 )
-OPEN_PATHS = ("/", "/version", "/api", "/apis", "/healthz", "/livez", "/readyz", "/openapi/v3", "/metrics", "/debug")
+OPEN_PATHS = (
+    *("/", "/version", "/api", "/apis", "/openapi/v3", "/.well-known/openid-configuration", "/openid/v1/jwks"),
+    *("/healthz", "/livez", "/readyz", "/metrics", "/debug", "/logs", "/configz"),
+)
 PATH_TIMEOUT_S = 5.0
-ENVIRONMENT = "env; id; hostname; ps aux; ls -la / /tmp /root /home; cat /etc/hosts /etc/resolv.conf /proc/mounts"
+ENVIRONMENT = """env; id; hostname; uname -a; ps aux; ls -laR /tmp /root /home /opt /mnt /srv /run; ls -la /
+cat /etc/hosts /etc/resolv.conf /etc/os-release /proc/mounts /proc/version
+cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ"""
 FILES = 'find /etc/hostname "$@" -type f -size -64k -exec cat {} +'
-"""Shell lines for every container; the second gets the folders in which volumes are mounted."""
+"""Lines of a shell for every container; the second gets the folders in which volumes are mounted."""
+MONITORING = """for page in targets rules alerts status/config status/flags status/runtimeinfo
+do curl -sgm 5 "http://prometheus.monitoring:9090/api/v1/$page"; done"""
+"""Lines for the toolbox: what Prometheus tells everybody in the cluster."""
+RULES = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectRulesReview"}
+WHO = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 BEFORE, AFTER = 80, 40
 """Characters around a word that tells, so that its place can be found."""
 
@@ -39,12 +56,23 @@ class Text:
     text: str
 
 
-def refuse_tells(texts: Sequence[Text]) -> None:
-    """Raise ProofFailed for the first text that gives away that something was done to the cluster, or by whom."""
+def refuse_tells(texts: Iterable[Text], words: Iterable[str] = ()) -> None:
+    """Raise ProofFailed for the first text that gives away that something was done to the cluster, or by whom.
+
+    ``words`` tell as well, as words of their own.
+    """
+    patterns = [TELLS, *(re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])") for word in words)]
     for one in texts:
-        if found := TELLS.search(one.text):
-            around = one.text[max(0, found.start() - BEFORE) : found.end() + AFTER]
-            raise ProofFailed(f"{one.place} says {found[0]!r}, which tells the candidate: {around!r}")
+        for pattern in patterns:
+            if found := pattern.search(one.text):
+                around = one.text[max(0, found.start() - BEFORE) : found.end() + AFTER]
+                raise ProofFailed(f"{one.place} says {found[0]!r}, which tells the candidate: {around!r}")
+
+
+def words_of(pack: Pack, parameters: Mapping[str, str]) -> list[str]:
+    """Return what a pack and its variant are called among interviewers, and nothing in the cluster is."""
+    named = f"{[step.spec for step in pack.inject]} {pack.statement} {pack.namespaces}"
+    return [word for word in (pack.slug, *parameters.values()) if len(word) >= MIN_WORD and word not in named]
 
 
 def given(pack: Pack) -> Iterator[Text]:
@@ -55,61 +83,99 @@ def given(pack: Pack) -> Iterator[Text]:
         yield Text(f"hints.{number}", hint.text)
 
 
-def reachable(kube: Kube, access: CandidateAccess, namespaces: Sequence[str]) -> Iterator[Text]:
-    """Yield what the cluster answers to the candidate, whose client ``kube`` is."""
-    yield Text("the kubeconfig", access.kubeconfig)
-    yield from _objects(kube, namespaces)
-    yield from _logs(kube, namespaces)
-    yield from _insides(kube, namespaces)
-    yield from _paths(access)
+class Readable:
+    """All that the cluster answers to a candidate, whose client ``kube`` is.
 
+    From one variant to the next their rights stay as they are: what was refused is not asked for again, and what no
+    variant changes is asked for once.
+    """
 
-def _objects(kube: Kube, namespaces: Sequence[str]) -> Iterator[Text]:
-    """Yield every object of every kind, events among them."""
-    for resource in kube.kinds():
-        for namespace in [*namespaces, ""] if resource.namespaced else [""]:
+    def __init__(self, kube: Kube, access: CandidateAccess, namespaces: Sequence[str]) -> None:
+        self._kube, self._access, self._namespaces = kube, access, namespaces
+        self._places: list[Place] | None = None
+        self._common: list[Text] | None = None
+
+    def texts(self) -> Iterator[Text]:
+        """Yield text after text. Raises ClusterError."""
+        yield Text("the kubeconfig", self._access.kubeconfig)
+        yield from self._reviews()
+        yield from self._objects()
+        yield from self._logs()
+        yield from self._insides()
+        if self._common is None:
+            self._common = [*self._monitoring(), *_paths(self._access)]
+        yield from self._common
+
+    def _reviews(self) -> Iterator[Text]:
+        """Yield what the cluster tells candidates of themselves: their name, and their rights."""
+        for review, spec in ((WHO, {}), *((RULES, {"namespace": name}) for name in self._namespaces)):
+            answer = self._kube.create({**review, "spec": spec})
+            yield Text(f"{review['kind']} {spec.get('namespace', '')}", str(answer))
+
+    def _objects(self) -> Iterator[Text]:
+        """Yield every object of every kind, events among them."""
+        if self._places is None:
+            self._places = [*self._all_places()]
+        for place in [*self._places]:
             try:
-                found = kube.list(resource.api_version, resource.kind, namespace)
+                found = self._kube.list(*place)
             except (Forbidden, NotFound):
+                self._places.remove(place)
                 continue
             for obj in found:
-                yield Text(f"{resource.kind} {obj.get('metadata', {}).get('name', '')}", str(obj))
+                yield Text(f"{place[1]} {obj.get('metadata', {}).get('name', '')}", str(obj))
 
+    def _all_places(self) -> Iterator[Place]:
+        for resource in self._kube.kinds():
+            for namespace in [*self._namespaces, ""] if resource.namespaced else [""]:
+                yield resource.api_version, resource.kind, namespace
 
-def _logs(kube: Kube, namespaces: Sequence[str]) -> Iterator[Text]:
-    for namespace in namespaces:
-        for pod in _pods(kube, namespace):
+    def _logs(self) -> Iterator[Text]:
+        for pod in self._pods():
             name = pod["metadata"]["name"]
-            for previous in (False, True):
-                try:
-                    yield Text(f"the log of {name}", kube.logs(namespace, name, previous=previous))
-                except (NotFound, Invalid, Forbidden):
-                    continue
+            for container in _started(pod):
+                for previous in (False, True):
+                    with suppress(NotFound, Invalid, Forbidden):
+                        log = self._kube.logs(pod["metadata"]["namespace"], name, container["name"], previous)
+                        yield Text(f"the log of {name}", log)
 
-
-def _insides(kube: Kube, namespaces: Sequence[str]) -> Iterator[Text]:
-    """Yield the environment and files of every container that runs."""
-    for namespace in namespaces:
-        for pod in _pods(kube, namespace):
+    def _insides(self) -> Iterator[Text]:
+        """Yield the environment and files of every container that runs."""
+        for pod in self._pods():
+            meta = pod["metadata"]
             for container in _running(pod):
-                name, mounts = pod["metadata"]["name"], _mounts(pod, container)
                 for script in (ENVIRONMENT, FILES):
-                    command = ["sh", "-c", script, "sh", *mounts]
+                    command = ["sh", "-c", script, "sh", *_mounts(pod, container)]
                     with suppress(NotFound, Invalid, Forbidden):  # it ends, or is between two starts
-                        _, output = kube.run_command(namespace, name, container, command)
-                        yield Text(f"the inside of {name}", output)
+                        _, output = self._kube.run_command(
+                            meta["namespace"], meta["name"], container, command, LIMITS
+                        )
+                        yield Text(f"the inside of {meta['name']}", output)
+
+    def _monitoring(self) -> Iterator[Text]:
+        """Yield what Prometheus says to whoever asks, from the toolbox."""
+        for pod in self._pods():
+            name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
+            for container in _running(pod) if name == TOOLBOX else ():
+                command = ["sh", "-c", MONITORING]
+                yield Text("Prometheus", self._kube.run_command(namespace, name, container, command, LIMITS)[1])
+
+    def _pods(self) -> Iterator[Obj]:
+        for namespace in self._namespaces:
+            with suppress(Forbidden):  # one of the cluster's namespaces, in which the pack grants other rights
+                yield from self._kube.list("v1", "Pod", namespace)
 
 
-def _pods(kube: Kube, namespace: str) -> list[Obj]:
-    try:
-        return kube.list("v1", "Pod", namespace)
-    except Forbidden:  # one of the cluster's namespaces, in which the pack grants other rights
-        return []
+def _statuses(pod: Obj) -> list[Obj]:
+    return pod.get("status", {}).get("containerStatuses") or []
+
+
+def _started(pod: Obj) -> list[Obj]:
+    return [status for status in _statuses(pod) if status.get("containerID")]
 
 
 def _running(pod: Obj) -> list[str]:
-    statuses = pod.get("status", {}).get("containerStatuses") or []
-    return [status["name"] for status in statuses if "running" in status.get("state", {})]
+    return [status["name"] for status in _statuses(pod) if "running" in status.get("state", {})]
 
 
 def _mounts(pod: Obj, container: str) -> list[str]:

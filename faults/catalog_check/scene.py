@@ -11,6 +11,7 @@ from faults.checks import Check, Outcome, Reader
 from faults.clock import Clock
 from faults.models import FaultRun
 from faults.packs import Pack, Solution
+from faults.services import ToolboxShell
 
 LOOK_S, GROWTH = 0.1, 0.25
 """Between two looks: at least so long, or a quarter of the time that has passed."""
@@ -20,10 +21,10 @@ Seen = dict[str, Outcome]
 
 @dataclass(frozen=True)
 class Scene:
-    """An injected fault. ``kubeconfig`` is the candidate's; ``clock`` is that of the cluster."""
+    """An injected fault. ``shell`` is the candidate's toolbox; ``clock`` is that of the cluster."""
 
     run: FaultRun
-    kubeconfig: str
+    shell: ToolboxShell
     clock: Clock
 
     @property
@@ -66,11 +67,18 @@ class Scene:
 
     def act(self, route: Solution) -> None:
         """Do a route's steps as the candidate. Raises ClusterError."""
-        services.apply_solution(run=self.run, solution=route, kubeconfig=self.kubeconfig, clock=self.clock)
+        services.do_solution(self.shell, route)
 
-    def until(self, lacking: Callable[[], str], look_s: float = LOOK_S, patience_s: float = PATIENCE_S) -> float:
-        """Look until nothing is lacking; return the seconds of the cluster's time. Raises ProofFailed."""
+    def until(
+        self, lacking: Callable[[], str], look_s: float = LOOK_S, patience_s: float = PATIENCE_S, first_s: float = 0.0
+    ) -> float:
+        """Look until nothing is lacking; return the seconds of the cluster's time. Raises ProofFailed.
+
+        Nobody looks before ``first_s`` seconds have passed.
+        """
         began = self.clock.now()
+        if first_s:
+            self.clock.wait(first_s)
         while lack := lacking():
             passed = (self.clock.now() - began).total_seconds()
             if passed > patience_s:

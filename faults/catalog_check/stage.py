@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from faults import clock, selectors, services
-from faults.catalog_check.cleaning import clean
+from faults import clock, environment, selectors, services
 from faults.catalog_check.cluster_clock import ClusterClock
 from faults.catalog_check.errors import ProofFailed
-from faults.catalog_check.existing import ExistingObjects
+from faults.catalog_check.readable import Readable
+from faults.catalog_check.snapshot import Snapshot
+from faults.catalog_check.writable import WritableObjects
 from faults.engine import Fingerprint, compare, fingerprint
 from faults.errors import Unreachable
 from faults.kube.client import Kube
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
-from faults.services import CandidateAccess
+from faults.services import CandidateAccess, ToolboxShell
 
 HOLDER = "catalog-check"
 LIFETIME = timedelta(hours=1)
@@ -29,7 +30,10 @@ DELETION_LOOK_S = 2.0
 
 @dataclass
 class Stage:
-    """A cluster as it is before the fault. ``pack`` is bound to a variant, whose values are ``parameters``."""
+    """A cluster as it is before the fault, and the candidate in it.
+
+    ``pack`` is bound to a variant, whose values are ``parameters``; another one with the same rights can follow it.
+    """
 
     version: ScenarioVersion
     pack: Pack
@@ -38,8 +42,16 @@ class Stage:
     clock: ClusterClock
     environment: FaultRun
     access: CandidateAccess
-    before: Fingerprint
-    existing: ExistingObjects
+    shell: ToolboxShell
+    before: Fingerprint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.before = fingerprint(self.kube, self.seen_namespaces)
+        rails, box = selectors.guardrails_of(self.environment), selectors.toolbox_of(self.environment)
+        rules = environment.all_rules(self.namespaces, rails, box)
+        self._writable = WritableObjects(self.kube, rules, self.namespaces)
+        self._unbroken = self.snapshot()
+        self.readable = Readable(self.shell.kube, self.access, self._readable_namespaces())
 
     @property
     def kube(self) -> Kube:
@@ -56,10 +68,9 @@ class Stage:
         """The namespaces in which the pack reads or changes objects."""
         return [*self.namespaces, *self.pack.existing]
 
-    @property
-    def readable_namespaces(self) -> list[str]:
-        """The namespaces in which the candidate may read, that of the toolbox among them."""
-        return list(dict.fromkeys([*selectors.all_namespaces_of(self.environment), *self.pack.existing]))
+    def fits(self, version: ScenarioVersion, pack: Pack) -> bool:
+        """Return whether another variant can be played here: nobody has more rights than its pack gives."""
+        return version == self.version and pack.access == self.pack.access
 
     def plan(self) -> FaultRun:
         """Plan the fault once more."""
@@ -73,38 +84,81 @@ class Stage:
         """Revert a fault. Raises ProofFailed where something is left of it."""
         expect_nothing_left("the fault", services.revert_run(run_id=run.pk, holder=HOLDER, wait=self.wait))
 
-    def tidy(self) -> bool:
-        """Delete what the candidate made; False where they have changed what the end of a session leaves alone."""
-        self.existing.put_back()
-        return clean(self.kube, self.differences(), self.namespaces, self.clock)
+    def snapshot(self) -> Snapshot:
+        """Return what the candidate may change, as it is now."""
+        return Snapshot(self.kube, self._writable, self.namespaces)
+
+    def tidy(self) -> None:
+        """Take back what the candidate made and changed, before another variant. Raises ProofFailed."""
+        self._unbroken.bring_back(self.clock)
 
     def wait(self, seconds: float) -> None:
         """Wait for what is being deleted; pods may take their grace."""
         self.clock.wait(max(seconds, DELETION_LOOK_S))
 
+    def end_session(self) -> None:
+        """Take the environment back. Raises ProofFailed where something is left of the session."""
+        ended = services.revert_run(run_id=self.environment.pk, holder=HOLDER, wait=self.wait)
+        expect_nothing_left("the session", ended)
+
+    def _readable_namespaces(self) -> list[str]:
+        """Return the namespaces in which the candidate may read, that of the toolbox among them."""
+        return list(dict.fromkeys([*selectors.all_namespaces_of(self.environment), *self.pack.existing]))
+
 
 @contextmanager
 def open_stage(version: ScenarioVersion, pack: Pack, parameters: Mapping[str, str], name: str) -> Iterator[Stage]:
-    """Make a cluster and an environment for the pack; see at the end that nothing is left of the session."""
+    """Make a cluster and an environment for the pack; the cluster is dropped at the end."""
     with _practice_cluster(name, pack) as cluster:
-        namespaces, packs = dict(pack.namespaces), [pack]
         planned = services.plan_environment_run(
             cluster=cluster,
-            namespaces=namespaces,
+            namespaces=dict(pack.namespaces),
             deadline=_deadline(),
-            packs=packs,
-            toolbox_gpu=services.has_gpu_for_toolbox(cluster=cluster, packs=packs),
+            packs=[pack],
+            toolbox_gpu=services.has_gpu_for_toolbox(cluster=cluster, packs=[pack]),
         )
-        environment = services.inject_run(run_id=planned.pk, holder=HOLDER)
-        services.grant_rights(run=_plan(version, pack, parameters, cluster))
-        access = services.candidate_access(run=environment, seconds=TOKEN_S)
-        existing = ExistingObjects(selectors.kube_for(cluster), pack)
-        clock_of = ClusterClock(cluster.name)
-        stage = Stage(version, pack, parameters, cluster, clock_of, environment, access, {}, existing)
-        stage.before = fingerprint(stage.kube, stage.seen_namespaces)
-        yield stage
-        ended = services.revert_run(run_id=environment.pk, holder=HOLDER, wait=stage.wait)
-        expect_nothing_left("the session", ended)
+        session = services.inject_run(run_id=planned.pk, holder=HOLDER)
+        run = _plan(version, pack, parameters, cluster)
+        services.grant_rights(run=run)
+        session.refresh_from_db()
+        access = services.candidate_access(run=session, seconds=TOKEN_S)
+        time = ClusterClock(cluster.name)
+        entered = services.candidate_shell(run=run, kubeconfig=access.kubeconfig, clock=time, meanwhile=time.passing)
+        with entered as shell:
+            yield Stage(version, pack, parameters, cluster, time, session, access, shell)
+
+
+class Stages:
+    """One stage after another: each is kept until a variant needs other rights, or a route has changed too much."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._number = 0
+        self._stack = ExitStack()
+        self._stage: Stage | None = None
+
+    def stage_for(self, version: ScenarioVersion, pack: Pack, parameters: Mapping[str, str]) -> Stage:
+        """Return the stage for a variant. Raises ProofFailed where the session before leaves something."""
+        if self._stage is None or not self._stage.fits(version, pack):
+            self.close()
+            self._number += 1
+            opened = open_stage(version, pack, parameters, f"{self._name}-{self._number}")
+            self._stage = self._stack.enter_context(opened)
+        self._stage.pack, self._stage.parameters = pack, parameters
+        return self._stage
+
+    def close(self) -> None:
+        """End the session, if any. Raises ProofFailed where something is left of it."""
+        try:
+            if self._stage is not None:
+                self._stage.end_session()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Drop the cluster, if any, with whatever is in it."""
+        self._stage = None
+        self._stack.close()
 
 
 def expect_nothing_left(what: str, run: FaultRun) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from faults.catalog_check.errors import ProofFailed
-from faults.catalog_check.scene import Scene
-from faults.checks import Outcome
+from faults.catalog_check.scene import Scene, Seen
 from faults.errors import ClusterError, Unreachable
 from faults.packs import WrongTurn
 
@@ -16,15 +15,24 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
 
     Raises ProofFailed where it is repaired by that, or where something else shows than the pack says.
     """
+    seen: Seen = {}
+
+    def lacking() -> str:
+        seen.update(scene.look())
+        return missing(turn, seen)
+
     try:
         _check_refusal(turn, _refusal(scene, turn))
-        scene.until(lambda: missing(turn, scene.look()), LOOK_S)
-        _watch(scene, watched_s)
+        scene.until(lacking, LOOK_S)
+        _check_unrepaired(scene, seen)
+        if watched_s:
+            scene.clock.wait(watched_s)
+            _check_unrepaired(scene, scene.look())
     except ProofFailed as exc:
         raise ProofFailed(f"{turn.route.title}: {exc}") from exc
 
 
-def missing(turn: WrongTurn, seen: dict[str, Outcome]) -> str:
+def missing(turn: WrongTurn, seen: Seen) -> str:
     """Return in words what a turn should show and does not; empty where all of it shows."""
     for key in turn.passes:
         if seen[key].verdict != "pass":
@@ -51,11 +59,6 @@ def _check_refusal(turn: WrongTurn, refusal: str) -> None:
         raise ProofFailed(f"the cluster should {expected}, and says {refusal or 'nothing'!r}")
 
 
-def _watch(scene: Scene, seconds: float) -> None:
-    """See that it is not repaired by waiting."""
-    began = scene.clock.now()
-    while scene.open_checks(seen := scene.look()) or scene.broken_guards(seen):
-        if (scene.clock.now() - began).total_seconds() >= seconds:
-            return
-        scene.clock.wait(seconds)
-    raise ProofFailed("all checks pass and no guard breaks, so it counts as repaired")
+def _check_unrepaired(scene: Scene, seen: Seen) -> None:
+    if not (scene.open_checks(seen) or scene.broken_guards(seen)):
+        raise ProofFailed("all checks pass and no guard breaks, so it counts as repaired")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from faults import checks, selectors, services
 from faults.catalog_check import readable, turns
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene
-from faults.catalog_check.stage import HOLDER, Stage, open_stage
+from faults.catalog_check.snapshot import Snapshot
+from faults.catalog_check.stage import HOLDER, Stages
+from faults.catalog_check.written_commands import WrittenCommand, follow, written_commands
 from faults.errors import ClusterError, FaultError, Unreachable
-from faults.kube.client import Kube
-from faults.kube.config import parse
 from faults.models import ScenarioVersion
 from faults.packs import Pack, PackError, Solution, WrongTurn
 
@@ -38,6 +39,7 @@ class VariantProof:
     fixed_s: dict[str, float] = field(default_factory=dict)
     turns: list[str] = field(default_factory=list)
     texts: int = 0
+    commands: int = 0
     error: str = ""
 
     @property
@@ -46,8 +48,8 @@ class VariantProof:
         return not self.error
 
 
-def prove(version: ScenarioVersion, number: int, *, name: str, sample: bool = False) -> VariantProof:
-    """Prove the variant of that number, from 1, in practice clusters of that name, which are dropped at the end.
+def prove(version: ScenarioVersion, number: int, *, stages: Stages, sample: bool = False) -> VariantProof:
+    """Prove the variant of that number, from 1, on one of the ``stages``.
 
     A ``sample`` leaves out the wrong turns that the cluster lets the candidate take: each needs the fault anew.
     """
@@ -55,12 +57,12 @@ def prove(version: ScenarioVersion, number: int, *, name: str, sample: bool = Fa
     proof = VariantProof(pack.slug, number, pack.variants[number - 1])
     if not pack.checks:
         return proof  # it is only spoken about
-    for number_of_try in range(1, MAX_TRIES + 1):
+    for _ in range(MAX_TRIES):
         proof = VariantProof(pack.slug, number, pack.variants[number - 1])
         try:
-            with ExitStack() as stack:
-                Prover(version, proof, f"{name}-{number_of_try}", stack).run(sample=sample)
+            Prover(version, proof, stages).run(sample=sample)
         except FAILURES as exc:
+            stages.discard()
             proof.error = str(exc)
             if isinstance(exc, Unreachable):
                 continue  # says nothing about the pack: the machine was too busy to answer
@@ -69,62 +71,63 @@ def prove(version: ScenarioVersion, number: int, *, name: str, sample: bool = Fa
 
 
 class Prover:
-    """Plays one variant; each route begins with the fault injected anew.
+    """Plays one variant: route after route, each on the fault as it was when it was new."""
 
-    Routes share a cluster until one has changed what the end of a session leaves alone.
-    """
-
-    def __init__(self, version: ScenarioVersion, proof: VariantProof, name: str, stack: ExitStack) -> None:
-        self.version, self.proof, self.name, self.stack = version, proof, name, stack
+    def __init__(self, version: ScenarioVersion, proof: VariantProof, stages: Stages) -> None:
+        self.proof = proof
         self.pack = selectors.pack_of(version).bind(parameters=proof.values)
-        self.stages = 0
-        self.stage = self._open_stage()
+        self.stage = stages.stage_for(version, self.pack, proof.values)
 
     def run(self, *, sample: bool) -> None:
         """Prove everything, or a sample of it. Raises ProofFailed, PackError, ClusterError and FaultError."""
-        with self._broken("the fault", repaired=False) as scene:
+        with self._broken("the fault") as scene:
             self._check_unread(scene.pack)
             for turn in scene.pack.wrong_turns:
                 if turn.refused:
                     self._play(scene, turn)
-        for number, solution in enumerate(self.pack.solutions):
-            with self._broken(f"solution {solution.key}") as scene:
-                self._repair(scene, scene.pack.solutions[number])
-        for number, turn in enumerate(() if sample else self.pack.wrong_turns):
-            if not turn.refused:
-                with self._broken(f"wrong turn {turn.route.key}") as scene:
-                    self._play(scene, scene.pack.wrong_turns[number])
+        if left := self.stage.differences():
+            raise ProofFailed(f"taking the fault back does not restore the cluster: {'; '.join(left)}")
+        with self._broken("the fault once more") as scene:
+            snapshot = self.stage.snapshot()
+            for number, (what, play) in enumerate(self._routes(scene, sample=sample)):
+                with _of(what):
+                    if number:
+                        self._break_again(scene, snapshot)
+                    play()
+        self.stage.tidy()
 
-    def _open_stage(self) -> Stage:
-        """Give a fresh cluster in place of the one before, if any, whose session ends."""
-        self.stack.close()
-        self.stages += 1
-        name = f"{self.name}-{self.stages}"
-        return self.stack.enter_context(open_stage(self.version, self.pack, self.proof.values, name))
+    def _routes(self, scene: Scene, *, sample: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+        """Yield solutions, the texts and wrong turns, each with what it is called."""
+        pack = scene.pack
+        for solution in pack.solutions:
+            yield f"solution {solution.key}", partial(self._solve, scene, solution)
+        if commands := list(written_commands(pack)):
+            yield "the brief", partial(self._follow, scene, commands)
+        for turn in () if sample else pack.wrong_turns:
+            if not turn.refused:
+                yield f"wrong turn {turn.route.key}", partial(self._play, scene, turn)
 
     @contextmanager
-    def _broken(self, what: str, *, repaired: bool = True) -> Iterator[Scene]:
+    def _broken(self, what: str) -> Iterator[Scene]:
         """Inject the fault, give it for a route, and take it back; nothing of the fault may be left."""
-        try:
-            scene = self._inject()
-            yield scene
+        with _of(what):
+            scene = Scene(self.stage.plan(), self.stage.shell, self.stage.clock)
+            if not self.proof.texts:
+                self._check_fresh(scene)
+            services.inject_run(run_id=scene.run.pk, holder=HOLDER)
+            if self.pack.symptom:  # a task without a fault begins as the cluster is
+                self._check_symptom(scene)
+        yield scene
+        with _of(what):
             self.stage.take_back(scene.run)
-            if not repaired and (left := self.stage.differences()):
-                raise ProofFailed(f"taking it back does not restore the cluster: {'; '.join(left)}")
-            if not self.stage.tidy():
-                self.stage = self._open_stage()
-        except ProofFailed as exc:
-            raise ProofFailed(f"{what}: {exc}") from exc
 
-    def _inject(self) -> Scene:
-        """Break the cluster, and see the symptom within the pack's time."""
-        scene = Scene(self.stage.plan(), self.stage.access.kubeconfig, self.stage.clock)
-        if not self.proof.texts:
-            self._check_fresh(scene)
-        services.inject_run(run_id=scene.run.pk, holder=HOLDER)
-        if self.pack.symptom:  # a task without a fault begins as the cluster is
-            self._check_symptom(scene)
-        return scene
+    def _break_again(self, scene: Scene, snapshot: Snapshot) -> None:
+        """Give the cluster back as the fault had left it."""
+        snapshot.bring_back(scene.clock)
+        if scene.lacking_symptom():
+            scene.until(scene.lacking_symptom, patience_s=SLOWEST_S, first_s=self.proof.symptom_s)
+        if not scene.open_checks(scene.look()):
+            raise ProofFailed("it is as the fault had left it, and all checks pass")
 
     def _check_fresh(self, scene: Scene) -> None:
         if passing := scene.passing_checks(scene.look()):
@@ -133,10 +136,15 @@ class Prover:
             raise ProofFailed("before the fault is there, its symptom shows already")
 
     def _check_symptom(self, scene: Scene) -> None:
-        took = scene.until(scene.lacking_symptom, patience_s=SLOWEST_S)
+        known_s = self.proof.symptom_s
+        took = scene.until(scene.lacking_symptom, patience_s=SLOWEST_S, first_s=known_s)
         if took > self.pack.symptom_seconds:
             raise ProofFailed(f"its symptom took {took:.1f} s; symptom_seconds says {self.pack.symptom_seconds:g}")
-        self.proof.symptom_s = max(self.proof.symptom_s, took)
+        self.proof.symptom_s = max(known_s, took)
+        if not known_s:
+            self._check_broken(scene)
+
+    def _check_broken(self, scene: Scene) -> None:
         seen = scene.look()
         if passing := scene.passing_checks(seen):
             raise ProofFailed(f"nothing is repaired, but these checks pass: {passing}")
@@ -144,47 +152,59 @@ class Prover:
             raise ProofFailed(f"nobody has done anything, but these guards break: {broken}")
 
     def _check_unread(self, pack: Pack) -> None:
-        access = self.stage.access
-        kube = Kube(parse(access.kubeconfig))
-        try:
-            texts = [*readable.given(pack), *readable.reachable(kube, access, self.stage.readable_namespaces)]
-        finally:
-            kube.close()
+        texts = [*readable.given(pack), *self.stage.readable.texts()]
         if len(texts) < MIN_TEXTS:
             raise ProofFailed(f"the candidate can read {len(texts)} texts only, which proves nothing")
-        readable.refuse_tells(texts)
+        readable.refuse_tells(texts, readable.words_of(pack, self.proof.values))
         self.proof.texts = len(texts)
 
-    def _repair(self, scene: Scene, solution: Solution) -> None:
+    def _solve(self, scene: Scene, solution: Solution) -> None:
         """Repair it as the candidate: it passes, holds, and breaks no guard on the way."""
+        began = scene.clock.now()
+        scene.act(solution)
+        self._await_repair(scene)
+        self.proof.fixed_s[solution.key] = (scene.clock.now() - began).total_seconds()
+        self._hold(scene)
 
+    def _follow(self, scene: Scene, commands: list[WrittenCommand]) -> None:
+        """Type what statement and brief tell people to type: all of it runs, and in the end it is repaired."""
+        follow(scene, commands)
+        self._await_repair(scene)
+        self.proof.commands = len(commands)
+
+    def _await_repair(self, scene: Scene) -> None:
         def lacking() -> str:
             seen = scene.look()
             if broken := scene.broken_guards(seen):
                 raise ProofFailed(f"guards break: {broken}")
             return scene.open_checks(seen)
 
-        began = scene.clock.now()
-        scene.act(solution)
         scene.until(lacking, REPAIR_LOOK_S)
-        self.proof.fixed_s[solution.key] = (scene.clock.now() - began).total_seconds()
-        self._hold(scene)
 
     def _hold(self, scene: Scene) -> None:
         """Look as the observer does until every check has held for as long as it has to."""
-        held: dict[str, checks.Held] = {}
+        passed = scene.clock.now()
+        held = {check.key: checks.hold(None, "pass", passed, check.hold) for check in scene.pack.checks}
         longest = max(check.hold for check in scene.pack.checks)
-        for _ in range(HOLD_LOOKS + 1):
+        for _ in range(HOLD_LOOKS):
+            scene.clock.wait(longest / HOLD_LOOKS)
             seen = scene.look()
             if found := scene.broken_guards(seen) or scene.open_checks(seen):
                 raise ProofFailed(f"it does not hold: {found}")
             for check in scene.pack.checks:
-                verdict = seen[check.key].verdict
-                held[check.key] = checks.hold(held.get(check.key), verdict, scene.clock.now(), check.hold)
-            scene.clock.wait(longest / HOLD_LOOKS)
+                held[check.key] = checks.hold(held[check.key], "pass", scene.clock.now(), check.hold)
         if late := [key for key, state in held.items() if state.held_at is None]:
             raise ProofFailed(f"these checks pass and do not come to hold: {', '.join(late)}")
 
     def _play(self, scene: Scene, turn: WrongTurn) -> None:
         turns.play(scene, turn, watched_s=0 if turn.refused else WATCHED_S)
         self.proof.turns.append(turn.route.key)
+
+
+@contextmanager
+def _of(what: str) -> Iterator[None]:
+    """Say of a failure inside what it concerns."""
+    try:
+        yield
+    except ProofFailed as exc:
+        raise ProofFailed(f"{what}: {exc}") from exc

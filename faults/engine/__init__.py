@@ -14,15 +14,18 @@ from faults.engine.fingerprint import (
     namespace_picture,
     object_key,
     orphans,
+    same,
     stays,
 )
-from faults.engine.model import Record, State, Target
+from faults.engine.model import LAST_APPLIED, MANAGER, Record, State, Target
 from faults.engine.paired import PairedJournal
 from faults.engine.ports import ClusterPort, Journal, Neighbours
 from faults.engine.settling import held, settle
 from faults.engine.stuck import Stuck, kubectl_name
 
 __all__ = [
+    "LAST_APPLIED",
+    "MANAGER",
     "Action",
     "Actions",
     "Change",
@@ -45,6 +48,7 @@ __all__ = [
     "no_failpoint",
     "object_key",
     "orphans",
+    "same",
     "settle",
     "stays",
 ]

@@ -169,6 +169,11 @@ def _controller(obj: Obj, field: str = "uid") -> str:
     return next((str(owner[field]) for owner in owners if owner.get("controller")), "")
 
 
+def same(one: Obj, other: Obj) -> bool:
+    """Return whether two states of an object differ in nothing that counts."""
+    return _digest(one) == _digest(other)
+
+
 def _digest(obj: Obj) -> str:
     leaving = _LEAVING if obj["metadata"].get("deletionTimestamp") else ""
     return leaving + _digest_of(orjson.dumps(_essence(obj)))

@@ -42,7 +42,7 @@ from faults.services.panic_state import (
     refuse_while_engaged,
 )
 from faults.services.planning import draw_variant, plan_environment_run, plan_fault_run
-from faults.services.rehearsal import apply_solution
+from faults.services.rehearsal import apply_solution, candidate_shell, do_solution
 from faults.services.requirements import (
     cluster_values,
     refusal_by_inventory,
@@ -51,6 +51,7 @@ from faults.services.requirements import (
 )
 from faults.services.reverting import recheck_reverted, revert_run
 from faults.services.running import confirm_symptom, inject_run
+from faults.services.toolbox_shell import ToolboxShell
 from faults.services.toolboxes import has_gpu_for_toolbox, missing_toolbox, toolbox_image
 from faults.services.work import Report
 
@@ -59,18 +60,21 @@ __all__ = [
     "CandidateGrants",
     "PanicOutcome",
     "Report",
+    "ToolboxShell",
     "access_is_open",
     "active_leases",
     "apply_solution",
     "busy_words",
     "candidate_access",
     "candidate_grants",
+    "candidate_shell",
     "change_refusal",
     "check_kubeconfig",
     "cluster_values",
     "confirm_symptom",
     "credentials_refused_at",
     "credentials_words",
+    "do_solution",
     "draw_variant",
     "engage_panic",
     "engaged_panics",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 from faults import selectors
 from faults.clock import Clock, RealClock
 from faults.errors import FaultError
@@ -9,7 +12,7 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import FaultRun
 from faults.packs import Solution
-from faults.services.toolbox_shell import ToolboxShell
+from faults.services.toolbox_shell import Meanwhile, ToolboxShell
 from faults.services.work import Report, silent
 
 TOO_OLD = "The solutions of this version are from before there was a toolbox: they can be read, and not be run."
@@ -25,17 +28,31 @@ def apply_solution(
     """
     if not solution.run:
         raise FaultError(TOO_OLD)
+    with candidate_shell(run=run, kubeconfig=kubeconfig, clock=clock or RealClock()) as shell:
+        do_solution(shell, solution, report)
+
+
+@contextmanager
+def candidate_shell(
+    *, run: FaultRun, kubeconfig: str, clock: Clock, meanwhile: Meanwhile = nullcontext
+) -> Iterator[ToolboxShell]:
+    """Enter the toolbox of a run's session as the candidate, in the scenario's namespace. Raises ClusterError."""
     kube = Kube(parse(kubeconfig))
     try:
-        shell = ToolboxShell.enter(kube=kube, run=run, clock=clock or RealClock())
+        shell = ToolboxShell.enter(kube=kube, run=run, clock=clock, meanwhile=meanwhile)
         if line := _select_namespace(run):
             shell.run(line)
-        shell.put(solution.files)
-        for line in solution.lines:
-            report(solution.title, line)
-            shell.run(line)
+        yield shell
     finally:
         kube.close()
+
+
+def do_solution(shell: ToolboxShell, solution: Solution, report: Report = silent) -> None:
+    """Bring the files of a solution or wrong turn into the toolbox, and run its lines. Raises ClusterError."""
+    shell.put(solution.files)
+    for line in solution.lines:
+        report(solution.title, line)
+        shell.run(line)
 
 
 def _select_namespace(run: FaultRun) -> str:

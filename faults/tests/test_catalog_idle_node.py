@@ -12,13 +12,10 @@ from contextlib import contextmanager
 import pytest
 
 from faults import services
-from faults.catalog_check.cluster_clock import ClusterClock
 from faults.catalog_check.scene import Scene
-from faults.kube.client import Kube
-from faults.kube.config import parse
+from faults.catalog_check.stage import open_stage
 from faults.packs.pack import CLUSTER
-from faults.services import ensure_practice_cluster, seed_catalog
-from faults.tests.conftest import deadline
+from faults.services import seed_catalog
 from faults.tests.variants import PACKS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.torture]
@@ -30,7 +27,7 @@ class Candidate:
     """Somebody with the candidate's rights where the fault is."""
 
     def __init__(self, scene: Scene) -> None:
-        self.scene, self.kube = scene, Kube(parse(scene.kubeconfig))
+        self.scene, self.kube = scene, scene.shell.kube
         self.namespace, self.job = scene.run.namespaces["workloads"], scene.run.parameters["job"]
         self.full, self.idle = (scene.run.parameters[CLUSTER + name] for name in ("full", "idle"))
 
@@ -64,23 +61,12 @@ class Candidate:
 def play(cause):
     """Give a candidate before the fault of this cause."""
     version = next(row for row in seed_catalog() if row.scenario.slug == PACK.slug)
-    names, name = dict(PACK.namespaces), f"i-{uuid.uuid4().hex[:10]}"
-    cluster = ensure_practice_cluster(name=name, deadline=deadline(), packs=[PACK], skips=True)
-    try:
-        values = {"cluster": cluster, "namespaces": names, "deadline": deadline()}
-        environment = services.plan_environment_run(**values, packs=[PACK])
-        environment = services.inject_run(run_id=environment.pk, holder=HOLDER)
-        run = services.plan_fault_run(**values, scenario_version=version, parameters={"cause": cause}, seed=0)
-        services.grant_rights(run=run)
-        access = services.candidate_access(run=environment, seconds=24 * 3600)
-        run = services.inject_run(run_id=run.pk, holder=HOLDER)
-        scene = Scene(run, access.kubeconfig, ClusterClock(cluster.name))
+    (values,) = PACK.variants_with({"cause": cause})
+    with open_stage(version, PACK.bind(parameters=values), values, f"i-{uuid.uuid4().hex[:10]}") as stage:
+        run = services.inject_run(run_id=stage.plan().pk, holder=HOLDER)
+        scene = Scene(run, stage.shell, stage.clock)
         scene.until(scene.lacking_symptom)
-        candidate = Candidate(scene)
-        yield candidate
-        candidate.kube.close()
-    finally:
-        services.release_cluster(cluster=cluster)
+        yield Candidate(scene)
 
 
 def with_two_large_workers(spec):

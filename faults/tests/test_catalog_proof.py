@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import re
 import uuid
 
 import pytest
@@ -15,14 +14,11 @@ import yaml
 from faults import packs, services
 from faults.catalog_check import table
 from faults.catalog_check.scene import Scene
-from faults.catalog_check.stage import open_stage
+from faults.catalog_check.stage import Stages
 from faults.catalog_check.variant import prove
 from faults.clock import RealClock
-from faults.kube.client import Kube
-from faults.kube.config import parse
 from faults.models import Cluster, ScenarioVersion
 from faults.services import seed_catalog
-from faults.services.toolbox_shell import ToolboxShell
 from faults.tests.conftest import deadline
 from faults.tests.variants import CATALOG, CHECKED, PACKS, USUAL_PACKS
 from faults.toolbox import PRACTICE_IMAGE
@@ -37,12 +33,6 @@ def case(pack, number):
 
 
 VARIANTS = [case(pack, number) for pack in CHECKED for number in range(1, len(pack.variants) + 1)]
-BLOCK, QUIET = re.compile(r"```sh\n(.*?)```", re.DOTALL), re.compile(r">|sed -i")
-BRIEFS = [
-    pytest.param(pack, id=pack.slug, marks=pytest.mark.torture if pack is not PACKS[0] else ())
-    for pack in PACKS
-    if pack.slug in ("architecture-mismatch", "gpu-requests")
-]
 SHARED = [pack for pack in CHECKED if "shared" in pack.requires.tiers]
 
 
@@ -51,7 +41,10 @@ def version_of(pack):
 
 
 def proof_of(version, number=1, *, sample=True):
-    return prove(version, number, name=f"p-{uuid.uuid4().hex[:10]}", sample=sample)
+    stages = Stages(f"p-{uuid.uuid4().hex[:10]}")
+    proof = prove(version, number, stages=stages, sample=sample)
+    stages.close()
+    return proof
 
 
 @pytest.mark.parametrize(("pack", "number"), VARIANTS)
@@ -62,6 +55,7 @@ def test_every_variant_does_what_its_pack_says(pack, number, practice):
     assert proof.error == ""
     assert list(proof.fixed_s) == [solution.key for solution in bound.solutions]
     assert sorted(proof.turns) == sorted(played)
+    assert proof.commands
 
 
 @pytest.fixture
@@ -183,29 +177,12 @@ def test_it_works_under_the_limits_of_a_shared_cluster(pack, cluster, settings):
     services.inject_run(run_id=run.pk, holder="proof")
     services.confirm_symptom(run_id=run.pk, holder="proof", timeout_s=30)
     access = services.candidate_access(run=environment, seconds=600)
-    scene = Scene(run, access.kubeconfig, RealClock())
-    scene.act(scene.pack.solutions[0])
-    scene.until(lambda: scene.open_checks(scene.look()))
+    clock = RealClock()
+    with services.candidate_shell(run=run, kubeconfig=access.kubeconfig, clock=clock) as shell:
+        scene = Scene(run, shell, clock)
+        scene.act(scene.pack.solutions[0])
+        scene.until(lambda: scene.open_checks(scene.look()))
     assert scene.broken_guards(scene.look()) == ""
     Cluster.objects.filter(pk=cluster.pk).update(tier=Cluster.Tier.PRACTICE)
     assert services.revert_run(run_id=run.pk, holder="proof").residue == []
     assert services.revert_run(run_id=environment.pk, holder="proof").residue == []
-
-
-@pytest.mark.parametrize("pack", BRIEFS)
-def test_every_command_of_the_brief_runs_in_the_toolbox_and_repairs_it(pack, practice):
-    values = pack.variants[0]
-    with open_stage(version_of(pack), pack.bind(parameters=values), values, f"b-{uuid.uuid4().hex[:10]}") as stage:
-        scene = Scene(stage.plan(), stage.access.kubeconfig, stage.clock)
-        services.inject_run(run_id=scene.run.pk, holder="proof")
-        scene.until(scene.lacking_symptom)
-        shell = ToolboxShell.enter(kube=Kube(parse(scene.kubeconfig)), run=scene.run, clock=scene.clock)
-        lines = [line for block in BLOCK.findall(scene.pack.brief) for line in block.splitlines()]
-        assert len(lines) >= 10
-        said = {line: shell.run(line) for line in lines}
-        assert [line for line in lines if not said[line] and not QUIET.search(line)] == []
-        scene.until(lambda: scene.open_checks(scene.look()))
-        assert scene.broken_guards(scene.look()) == ""
-        shell.kube.close()
-        stage.take_back(scene.run)
-        stage.tidy()
