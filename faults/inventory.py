@@ -110,6 +110,17 @@ def kind_of(node: Obj) -> NodeKind:
     )
 
 
+def gpus_taken_on(pods: Iterable[Obj]) -> set[str]:
+    """Return the nodes of which pods that have not ended hold GPUs."""
+    running = (pod for pod in pods if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed"))
+    return {pod["spec"]["nodeName"] for pod in running if pod["spec"].get("nodeName") and _asks_for_gpus(pod)}
+
+
+def _asks_for_gpus(pod: Obj) -> bool:
+    limits = (one.get("resources", {}).get("limits") or {} for one in pod["spec"]["containers"])
+    return any(name == GPU or name.startswith("nvidia.com/mig-") for names in limits for name in names)
+
+
 def suits(kind: NodeKind, pool: NodePool) -> bool:
     """Return whether nodes of a kind can be those of a pool."""
     has_gpus = kind.gpus >= pool.gpus if pool.gpus or not pool.name else not kind.gpus

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from faults import clashes, practice_shape, selectors
 from faults.errors import FaultError, Forbidden, NotFound
-from faults.inventory import Inventory, described, is_open, kind_of, lacks, suits
+from faults.inventory import Inventory, described, gpus_taken_on, is_open, kind_of, lacks, suits
 from faults.kube.client import Kube
 from faults.metrics import find_service
 from faults.models import Cluster
@@ -77,27 +77,33 @@ def cluster_values(*, cluster: Cluster, pack: Pack, seed: int) -> dict[str, str]
     """
     if not pack.cluster_values:
         return {}
-    return choose_values(pack, selectors.kube_for(cluster).list("v1", "Node"), seed)
+    kube = selectors.kube_for(cluster)
+    return choose_values(pack, kube.list("v1", "Node"), seed, gpus_taken_on(kube.list("v1", "Pod")))
 
 
-def choose_values(pack: Pack, nodes: Sequence[Obj], seed: int) -> dict[str, str]:
-    """Choose among a cluster's nodes. Raises FaultError."""
+def choose_values(pack: Pack, nodes: Sequence[Obj], seed: int, taken: Set[str] = frozenset()) -> dict[str, str]:
+    """Choose among a cluster's nodes, if possible such as are not ``taken``. Raises FaultError.
+
+    A scenario may need all GPUs of its nodes, and another one's pods get theirs wherever the scheduler finds some.
+    """
     by_name = {node["metadata"]["name"]: node for node in nodes}
     chosen: dict[str, str] = {}
     for pool in pack.requires.pools:
         wanted = [name for name, value in pack.cluster_values.items() if value.pool == pool.name]
-        chosen |= zip(wanted, _draw(pack, pool, nodes, seed, len(wanted)), strict=True)
+        chosen |= zip(wanted, _draw(pack, pool, nodes, seed, len(wanted), taken), strict=True)
     for name, value in pack.cluster_values.items():
         if value.label:
             chosen[name] = _label(pack, by_name[chosen[value.node]], value.label)
     return {CLUSTER + name: value for name, value in chosen.items()}
 
 
-def _draw(pack: Pack, pool: NodePool, nodes: Sequence[Obj], seed: int, count: int) -> list[str]:
+def _draw(pack: Pack, pool: NodePool, nodes: Sequence[Obj], seed: int, count: int, taken: Set[str]) -> list[str]:
     names = sorted(node["metadata"]["name"] for node in nodes if is_open(node) and suits(kind_of(node), pool))
     if len(names) < count:
         raise FaultError(NO_NODE.format(title=pack.title, what=described(pool), count=len(names) or "none"))
-    return random.Random(f"{seed}:{pack.slug}:{pool.name}").sample(names, count)
+    free = [name for name in names if name not in taken]
+    chosen_from = free if len(free) >= count else names
+    return random.Random(f"{seed}:{pack.slug}:{pool.name}").sample(chosen_from, count)
 
 
 def _label(pack: Pack, node: Obj, label: str) -> str:

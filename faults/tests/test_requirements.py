@@ -11,7 +11,7 @@ import yaml
 
 from faults import clashes, packs, practice_shape
 from faults.errors import FaultError
-from faults.inventory import Inventory, lacking, lacks
+from faults.inventory import Inventory, gpus_taken_on, lacking, lacks
 from faults.packs import Pack, PackError
 from faults.practice_shape import PRODUCT_LABELS, USUAL, shape_for
 from faults.services.requirements import choose_values, refusal_together
@@ -381,6 +381,22 @@ def test_the_seed_chooses_among_the_nodes_and_each_value_has_another(decided):
     for values in drawn:
         assert values["cluster.first"] != values["cluster.second"]
         assert values["cluster.zone"] == values["cluster.second"].replace("t4", "z")
+
+
+def test_nodes_whose_gpus_nobody_holds_are_chosen_first(decided):
+    def pod(name, phase, limits):
+        spec = {"nodeName": name, "containers": [{"name": "main", "resources": {"limits": limits}}]}
+        return {"spec": spec, "status": {"phase": phase}}
+
+    nodes = [node(f"t4-{at}", 4, "Tesla-T4", labels={"zone": f"z-{at}"}) for at in range(4)]
+    pods = [pod("t4-0", "Running", {"nvidia.com/gpu": "1"}), pod("t4-1", "Pending", {"nvidia.com/mig-1g.5gb": "1"})]
+    pods += [pod("t4-2", "Succeeded", {"nvidia.com/gpu": "1"}), pod("t4-3", "Running", {"cpu": "8"})]
+    taken = gpus_taken_on([*pods, {"spec": {"containers": [{"name": "waits"}]}, "status": {}}])
+    assert taken == {"t4-0", "t4-1"}
+    for seed in range(20):
+        values = choose_values(decided, nodes, seed, taken)
+        assert {values["cluster.first"], values["cluster.second"]} == {"t4-2", "t4-3"}
+    assert choose_values(decided, nodes[:3], 1, taken) == choose_values(decided, nodes[:3], 1)
 
 
 def test_a_cluster_without_such_nodes_or_labels_is_refused_in_a_sentence(decided):
