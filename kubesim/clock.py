@@ -95,7 +95,7 @@ class ManualClock:
     async def sleep(self, seconds: float) -> None:
         """Wait until a test has advanced far enough."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        timer = self.call_later(seconds, lambda: done.set_result(None))
+        timer = self.call_later(seconds, lambda: None if done.done() else done.set_result(None))
         try:
             await done
         finally:

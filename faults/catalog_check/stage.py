@@ -26,6 +26,8 @@ TOKEN_S = 24 * 3600
 """Of the cluster's time, which is moved on by minutes."""
 MAX_TRIES = 6
 DELETION_LOOK_S = 2.0
+RECOVERY_S = 60.0
+"""Before a variant: what Prometheus has of a new cluster, or has lost to the variant before, is there by then."""
 
 
 @dataclass
@@ -129,7 +131,7 @@ def open_stage(version: ScenarioVersion, pack: Pack, parameters: Mapping[str, st
 
 
 class Stages:
-    """One stage after another: each is kept until a variant needs other rights, or a route has changed too much."""
+    """One stage after another: each is kept until a variant needs other rights."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -145,6 +147,7 @@ class Stages:
             opened = open_stage(version, pack, parameters, f"{self._name}-{self._number}")
             self._stage = self._stack.enter_context(opened)
         self._stage.pack, self._stage.parameters = pack, parameters
+        self._stage.clock.wait(RECOVERY_S)
         return self._stage
 
     def close(self) -> None:

@@ -29,6 +29,8 @@ MAX_COMMAND_S = 5.0
 MAX_HANDSHAKE_S = 10.0
 """Of the API server and the kubelet behind it, which are trusted to answer, and may have much to do."""
 MAX_OUTPUT_BYTES = 16 * 1024
+MAX_REFUSAL = 500
+"""Characters of what a kubelet says that are passed on."""
 TIMED_OUT = 124
 """The exit code of ``timeout`` from the coreutils."""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
@@ -148,10 +150,9 @@ def _exit_code(data: bytes) -> int:
 
 
 def _refusal(exc: InvalidStatus) -> errors.ClusterError:
-    """Return the API server's refusal; a kubelet says with 500 that a container does not run."""
-    error = error_of(
-        exc.response.status_code, bytes(exc.response.body or b""), dict(exc.response.headers.raw_items())
-    )
-    if "container not found" in error.message or "is not running" in error.message:
-        return errors.NotFound(error.message)
+    """Return the API server's refusal; a kubelet says with 500 that a container does not run, as plain text."""
+    body = bytes(exc.response.body or b"")
+    error, text = error_of(exc.response.status_code, body, dict(exc.response.headers.raw_items())), _text(body)
+    if "container not found" in text or "is not running" in text:
+        return errors.NotFound(text[:MAX_REFUSAL])
     return error

@@ -6,6 +6,7 @@ Each has a practice cluster of its own, whose time is moved on.
 from __future__ import annotations
 
 import copy
+import time
 import uuid
 from contextlib import contextmanager
 
@@ -129,3 +130,12 @@ def places(candidate, without=()):
     """Return the node of each pod that runs."""
     pods = [pod for pod in candidate.pods() if pod["metadata"]["uid"] not in without]
     return [pod["spec"]["nodeName"] for pod in pods if pod["status"]["phase"] == "Running"]
+
+
+def test_a_command_that_waits_takes_the_clusters_time_and_not_the_machines(practice):
+    with play("one-host") as candidate:
+        clock, machine = candidate.scene.clock, time.monotonic()
+        began = clock.now()
+        candidate.scene.shell.run("sleep 600")
+        assert (clock.now() - began).total_seconds() > 500
+        assert time.monotonic() - machine < 300
