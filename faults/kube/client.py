@@ -211,7 +211,7 @@ class Kube:
     def forward(self, namespace: str, target: PodPort) -> ForwardedPort:
         """Return a connection to a port that the kubelet of a pod forwards."""
         path = f"{self._path('v1', 'Pod', namespace, target.pod)}/portforward?ports={target.port}"
-        return ForwardedPort(commands.open_channels(self.access, self.ssl_context(), self._headers, path))
+        return ForwardedPort(*commands.open_channels(self.access, self.ssl_context(), self._headers, path))
 
     def through_proxy(self, path: str, request: Request) -> Reply:
         """Send a request to a path of the API server's proxy; return the program's reply."""

@@ -10,17 +10,16 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from websockets.exceptions import InvalidHandshake, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from faults import errors
-from faults.kube.command_stream import MAX_MESSAGE_BYTES, CommandStream
+from faults.kube.command_stream import CommandStream
 from faults.kube.config import Access
 from faults.kube.statuses import error_of
 
@@ -62,8 +61,7 @@ def run_command(
     query = urlencode([*streams, *(("command", word) for word in command)])
     try:
         with _connected(access, context) as sock:
-            url = urlsplit(access.server)
-            address = f"wss://{url.netloc}{url.path.rstrip('/')}{path}?{query}"
+            address = _address(access, f"{path}?{query}")
             with closing(CommandStream(sock, address, headers, PROTOCOL)) as stream:
                 stream.shake_hands(MAX_HANDSHAKE_S)
                 return _read(stream, limits)
@@ -83,39 +81,25 @@ def _connected(access: Access, context: ssl.SSLContext) -> Iterator[ssl.SSLSocke
             yield wrapped
 
 
-def open_channels(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:
-    """Return a WebSocket with numbered channels to a pod's subresource. Raises ``ClusterError``."""
+def open_channels(
+    access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str
+) -> tuple[CommandStream, ExitStack]:
+    """Return a WebSocket with channels to a pod's subresource, with what closes it. Raises ``ClusterError``."""
     try:
-        return _connection(access, context, headers, path)
+        with ExitStack() as opened:
+            sock = opened.enter_context(_connected(access, context))
+            stream = opened.enter_context(closing(CommandStream(sock, _address(access, path), headers, PROTOCOL)))
+            stream.shake_hands(MAX_HANDSHAKE_S)
+            return stream, opened.pop_all()
     except InvalidStatus as exc:
         raise _refusal(exc) from exc
     except (InvalidHandshake, OSError) as exc:
         raise errors.Unreachable(f"{access.server} opened no connection to a pod: {exc}") from exc
 
 
-def _connection(access: Access, context: ssl.SSLContext, headers: Mapping[str, str], path: str) -> ClientConnection:
+def _address(access: Access, path: str) -> str:
     url = urlsplit(access.server)
-    sock = socket.create_connection((url.hostname or "", url.port or 443), timeout=MAX_HANDSHAKE_S)
-    try:
-        if access.refusal is not None and (why := access.refusal(str(sock.getpeername()[0]))):
-            raise errors.Unreachable(why, retryable=False)
-        return connect(
-            f"wss://{url.netloc}{url.path.rstrip('/')}{path}",
-            sock=sock,
-            ssl=context,
-            server_hostname=access.tls_server_name or url.hostname,
-            additional_headers=headers,
-            subprotocols=[PROTOCOL],
-            compression=None,
-            proxy=None,
-            open_timeout=MAX_HANDSHAKE_S,
-            close_timeout=0.2,
-            ping_interval=None,
-            max_size=MAX_MESSAGE_BYTES,
-        )
-    except BaseException:
-        sock.close()
-        raise
+    return f"wss://{url.netloc}{url.path.rstrip('/')}{path}"
 
 
 def _read(stream: CommandStream, limits: CommandLimits) -> tuple[int, str]:

@@ -7,6 +7,7 @@ behind a firewall, networks that only nodes are part of, simulated nodes.
 from __future__ import annotations
 
 import json
+import selectors
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import urllib3
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection
 
 from faults import errors
 from faults.engine.model import Reply, Request
+from faults.kube.command_stream import CommandStream
 from faults.kube.proxy import encode_path, read_body
 
 Obj = dict[str, Any]
@@ -99,45 +99,49 @@ def _number(pod: Obj, entry: Obj) -> int:
 class ForwardedPort:
     """A connection to a pod's port. What comes through the WebSocket is at ``socket``; who closes that, ends all."""
 
-    def __init__(self, connection: ClientConnection) -> None:
+    def __init__(self, stream: CommandStream, opened: ExitStack) -> None:
         self.socket, self._far = socket.socketpair()
         self.refusal = ""
         """What the kubelet says where nothing listens at the port."""
-        self._opened = ExitStack()
-        self._connection = self._opened.enter_context(connection)
-        self._receiver = threading.Thread(target=self._receive, daemon=True)
-        self._sender = threading.Thread(target=self._send, daemon=True)
-        self._receiver.start()
-        self._sender.start()
+        self._stream, self._opened = stream, opened
+        self._left = {_DATA: PORT_BYTES, _ERROR: PORT_BYTES}
+        self._carrier = threading.Thread(target=self._carry, daemon=True)
+        self._carrier.start()
 
     def close(self) -> None:
         """End it, and wait until it has."""
         self.socket.close()
-        self._sender.join(END_S)
+        self._carrier.join(END_S)
 
-    def _receive(self) -> None:
-        left = {_DATA: PORT_BYTES, _ERROR: PORT_BYTES}
-        with suppress(ConnectionClosed, OSError):
-            for message in self._connection:
-                channel, data = (message[0], message[1:]) if message else (-1, b"")
-                if not isinstance(data, bytes) or channel not in left:
-                    continue
-                data, left[channel] = data[left[channel] :], max(0, left[channel] - len(data))
-                if channel == _ERROR and data:
-                    self.refusal = data.decode("utf-8", "replace")
-                    break
-                self._far.sendall(data)
-        with suppress(OSError):
-            self._far.shutdown(socket.SHUT_RDWR)  # which ends the sender, too
+    def _carry(self) -> None:
+        """Carry bytes both ways until one side ends. A TLS connection bears one thread only."""
+        with self._far, self._opened, selectors.DefaultSelector() as waiting, suppress(OSError):
+            waiting.register(self._stream, selectors.EVENT_READ)
+            waiting.register(self._far, selectors.EVENT_READ)
+            while self._carry_back() and self._carry_on(waiting):
+                pass
 
-    def _send(self) -> None:
-        with suppress(ConnectionClosed, OSError):
-            while data := self._far.recv(CHUNK_BYTES):
-                self._connection.send(bytes([_DATA]) + data)
-        with suppress(ConnectionClosed, OSError):
-            self._opened.close()
-        self._receiver.join(END_S)
-        self._far.close()
+    def _carry_back(self) -> bool:
+        """Hand over what has come from the pod; False once its kubelet has refused the port."""
+        for message in self._stream.take():
+            channel, data = (message[0], message[1:]) if message else (-1, b"")
+            if channel not in self._left:
+                continue
+            data, self._left[channel] = data[self._left[channel] :], max(0, self._left[channel] - len(data))
+            if channel == _ERROR and data:
+                self.refusal = data.decode("utf-8", "replace")
+                return False
+            self._far.sendall(data)
+        return True
+
+    def _carry_on(self, waiting: selectors.BaseSelector) -> bool:
+        """Wait for either side, and send what is for the pod; False where no more is to be sent."""
+        ready = [key.fileobj for key, _ in waiting.select()]
+        if self._far not in ready:
+            return True
+        if data := self._far.recv(CHUNK_BYTES):
+            self._stream.send(bytes([_DATA]) + data)
+        return bool(data)
 
 
 def ask(forwarded: ForwardedPort, target: PodPort, request: Request, timeout: urllib3.Timeout) -> Reply:
