@@ -84,7 +84,7 @@ def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox
         shared = rails is not None and rails.shared
         objects += [toolbox.namespace(box), toolbox.network_policy(box, namespaces, shared=shared)]
     if rails and rails.grants is not None:
-        objects += access_policy.objects(username(home), rails.suffix)
+        objects += access_policy.objects(username(home), rails.suffix, namespaces)
     return _creations(objects)
 
 

@@ -12,16 +12,17 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from faults import clock
-from faults.engine import Engine, Neighbours, Record, State, Stuck, held, settle
+from faults.engine import Engine, Neighbours, Record, State, Stuck, held, settle, strip_finalizers
 from faults.engine.ports import NoNeighbours
 from faults.errors import ClusterError, JournalError, KubeconfigRefused
 from faults.injectors import ACTIONS
 from faults.kube.client import Kube
 from faults.kube.config import parse
-from faults.kube.mirror import Mirror, MirrorJournal, stored
+from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal, stored
 
 Say = Callable[[str], None]
 
@@ -51,13 +52,25 @@ def _is_overdue(mirror: Mirror, now: datetime | None) -> bool:
 def _revert(kube: Kube, mirror: Mirror, others: Neighbours, say: Say, wait: Callable[[float], None]) -> list[Stuck]:
     journal = MirrorJournal(kube, mirror)
     stuck = Engine(kube, journal, ACTIONS, neighbours=others).revert(say)
-    if not stuck and settle(kube, journal.records(), ACTIONS, wait=wait, guard=journal.guard):
+    if not stuck and not _let_go(kube, journal, say, wait):
         stuck = held(kube, journal.records(), ACTIONS)
     elif not stuck:
         stuck = _close(journal)
     for entry in stuck:
         say(f"{entry.target}: {entry.reason}. Run: {entry.command}")
     return stuck
+
+
+def _let_go(kube: Kube, journal: MirrorJournal, say: Say, wait: Callable[[float], None]) -> bool:
+    """Wait until the cluster has let go; what hangs in namespaces that the run made is freed of its finalizers."""
+    settled = partial(settle, kube, journal.records(), ACTIONS, wait=wait, guard=journal.guard)
+    if not settled():
+        return True
+    own = {record.target.name for record in journal.records() if record.target.kind == "Namespace"} - {NAMESPACE}
+    lines = strip_finalizers(kube, journal.records(), ACTIONS, own)
+    for line in lines:
+        say(line)
+    return bool(lines) and not settled()
 
 
 def _close(journal: MirrorJournal) -> list[Stuck]:

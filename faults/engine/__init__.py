@@ -20,7 +20,7 @@ from faults.engine.fingerprint import (
 from faults.engine.model import LAST_APPLIED, MANAGER, Record, State, Target
 from faults.engine.paired import PairedJournal
 from faults.engine.ports import ClusterPort, Journal, Neighbours
-from faults.engine.settling import held, settle
+from faults.engine.settling import held, settle, strip_finalizers
 from faults.engine.stuck import Stuck, kubectl_name
 
 __all__ = [
@@ -51,4 +51,5 @@ __all__ = [
     "same",
     "settle",
     "stays",
+    "strip_finalizers",
 ]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 
 from faults.engine.actions import Actions
 from faults.engine.fingerprint import orphans
 from faults.engine.model import Record, State, Target
 from faults.engine.ports import ClusterPort, NoNeighbours, Obj
-from faults.engine.stuck import Stuck, obstacles
-from faults.errors import ClusterError, NotFound
+from faults.engine.stuck import Stuck, obstacles, obstructing
+from faults.errors import ClusterError, Conflict, NotFound
 
 POLL_S = 0.05
 PATIENCE_S = 60.0
@@ -46,6 +47,31 @@ def held(cluster: ClusterPort, records: Sequence[Record], actions: Actions) -> l
     """Return what keeps the deleted objects from going, each with the command that helps."""
     found = [stuck for record in _deleted(records, actions) for stuck in _obstacles(cluster, record)]
     return list(dict.fromkeys(found))
+
+
+def strip_finalizers(
+    cluster: ClusterPort, records: Sequence[Record], actions: Actions, namespaces: Collection[str]
+) -> list[str]:
+    """Take the finalizers from what keeps deleted objects from going, in namespaces of the session's own only.
+
+    All in these is the session's, and nobody waits for it. Return a line for each. Raises ClusterError.
+    """
+    deleted = _deleted(records, actions)
+    blocking = [obj for record in deleted for obj in obstructing(cluster, record.target, record.uid)]
+    lines = []
+    for obj in [*blocking, *_dependents(cluster, deleted)]:
+        meta = obj["metadata"]
+        if meta.get("namespace") in namespaces and meta.get("finalizers"):
+            _strip(cluster, obj)
+            lines.append(f"Taking the finalizer {', '.join(meta['finalizers'])} from {Target.of(obj)}")
+    return list(dict.fromkeys(lines))
+
+
+def _strip(cluster: ClusterPort, obj: Obj) -> None:
+    target, uid = Target.of(obj), obj["metadata"]["uid"]
+    patch = {"metadata": {"uid": uid, "finalizers": None}}
+    with suppress(NotFound, Conflict):  # gone, or made anew by somebody else
+        cluster.patch(target.api_version, target.kind, target.name, target.namespace, patch)
 
 
 def _deleted(records: Sequence[Record], actions: Actions) -> list[Record]:

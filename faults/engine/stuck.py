@@ -33,17 +33,23 @@ def kubectl_name(target: Target) -> str:
 
 def obstacles(cluster: ClusterPort, target: Target, uid: str) -> Iterator[Stuck]:
     """Yield what keeps a deleted object from going: its own finalizers, or those of what its namespace holds."""
+    for live in obstructing(cluster, target, uid):
+        inside = Target.of(live) != target  # the namespace's end deletes it, if it has not done so yet
+        yield _stuck(live, ends=inside or "deletionTimestamp" in live["metadata"])
+
+
+def obstructing(cluster: ClusterPort, target: Target, uid: str) -> Iterator[Obj]:
+    """Yield the objects that keep a deleted one from going: those that its namespace holds, or itself."""
     with contextlib.suppress(NotFound):
         live = cluster.get(target.api_version, target.kind, target.name, target.namespace)
         if live["metadata"]["uid"] == uid:
             inside = list(_inside(cluster, live)) if target.kind == "Namespace" else []
-            yield from inside or [_stuck(live, ends="deletionTimestamp" in live["metadata"])]
+            yield from inside or [live]
 
 
-def _inside(cluster: ClusterPort, namespace: Obj) -> Iterator[Stuck]:
+def _inside(cluster: ClusterPort, namespace: Obj) -> Iterator[Obj]:
     held = namespaced_objects(cluster, namespace["metadata"]["name"])
-    stuck = (obj for obj in held if obj["metadata"].get("finalizers") or obj["kind"] == "Pod")
-    return (_stuck(obj, ends=True) for obj in stuck)  # the namespace's end deletes it, if it has not done so yet
+    return (obj for obj in held if obj["metadata"].get("finalizers") or obj["kind"] == "Pod")
 
 
 def _stuck(live: Obj, *, ends: bool) -> Stuck:

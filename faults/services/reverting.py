@@ -26,6 +26,7 @@ from faults.engine import (
     no_failpoint,
     orphans,
     settle,
+    strip_finalizers,
 )
 from faults.errors import ClusterError, JournalError, NotYet
 from faults.injectors import ACTIONS
@@ -155,8 +156,20 @@ def _settle(work: Work, run: FaultRun, records: Records, wait: Wait, hold_s: flo
         return []
     what = f"{left[0]} is still being deleted"
     _wait_longer(work, since, max(hold_s, (work.now() - since).total_seconds()), SETTLE_PATIENCE_S, what)
+    lines = strip_finalizers(work.kube(), records(), ACTIONS, _own_namespaces(run))
+    for line in lines:
+        work.report("Reverting", line)
+    if lines and not (left := settle(work.kube(), records(), ACTIONS, wait=wait, guard=guard, patience_s=hold_s)):
+        return []
     stuck = held(work.kube(), records(), ACTIONS)
     return stuck or [Stuck(left[0], "is still being deleted", "kubectl get events -A")]
+
+
+def _own_namespaces(run: FaultRun) -> list[str]:
+    """Return the namespaces that the run's session made: all in them is the session's, and goes with it."""
+    is_environment = run.purpose == FaultRun.Purpose.ENVIRONMENT
+    session = run if is_environment else selectors.environment_beside(run)
+    return selectors.all_namespaces_of(session) if session else []
 
 
 def _wait_longer(work: Work, since: datetime, waited_s: float, patience_s: float, what: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from faults import checks, packs
 from faults.packs.loader import SCHEMAS
+from faults.packs.rights import WRITE
 from faults.tests.objects import ObjectReader, make_node, make_pod
 from faults.tests.variants import CATALOG, PACKS, TELLS, objects_of, variants
 
@@ -169,3 +170,12 @@ def test_a_node_that_another_scenario_has_closed_breaks_no_guard(pack):
     assert checks.evaluate(guard.condition, ObjectReader(node)).verdict == "fail"
     node["metadata"]["labels"]["node.example.com/team"] = "speech"
     assert checks.evaluate(guard.condition, ObjectReader(node)).verdict == "pass"
+
+
+def test_what_belongs_to_the_cluster_is_changed_by_name_only(pack):
+    """Beside it there is what runs with the cluster's own accounts. Candidates make monitors, which run no pods."""
+    for bound in variants(pack):
+        for rule in bound.access:
+            if set(rule.verbs) & set(WRITE) and set(rule.namespaces) - set(bound.namespaces.values()):
+                kinds = {name for name in rule.resources if not name.endswith(".monitoring.coreos.com")}
+                assert rule.names or kinds <= {"pods/portforward"}, rule

@@ -48,26 +48,45 @@ def test_it_reverts_what_is_overdue_the_fault_before_its_environment(active, env
 
 def test_a_quarantined_run_is_finished_once_a_person_has_helped(active, environment, kube, monkeypatch):
     """The reconciler notices by asking the cluster; until then command and cause stay."""
-    meta = {"name": "kept", "namespace": HOME, "finalizers": ["example.com/never"]}
-    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    held = {"metadata": {"finalizers": ["example.com/never"]}}
+    kube.patch("v1", "Namespace", HOME, "", held)  # which no candidate may
     services.revert_run(run_id=active.pk, holder="w")
     monkeypatch.setattr("faults.reconciler.HOLD_S", 0.2)
     FaultRun.objects.filter(pk=environment.pk).update(settling_at=later(-60))  # for long enough
     stuck = services.revert_run(run_id=environment.pk, holder="w", hold_s=0.2)
-    command = """kubectl patch configmap kept -n ml-training --type=merge -p '{"metadata":{"finalizers":null}}'"""
+    command = """kubectl patch namespace ml-training --type=merge -p '{"metadata":{"finalizers":null}}'"""
     assert (stuck.status, stuck.manual_command) == (Status.QUARANTINED, command)
-    assert "ConfigMap ml-training/kept: is held by the finalizer example.com/never" in stuck.error
+    assert "Namespace ml-training: is held by the finalizer example.com/never" in stuck.error
 
     assert reconciler.tick(stuck.tried_at) == 0  # with pauses, not at every look
     assert reconciler.tick(later(60)) == 1
     environment.refresh_from_db()
     assert (environment.status, environment.manual_command) == (Status.QUARANTINED, command)
 
-    kube.patch("v1", "ConfigMap", "kept", HOME, {"metadata": {"finalizers": None}})
+    kube.patch("v1", "Namespace", HOME, "", {"metadata": {"finalizers": None}})
     for seconds in range(120, 300, 60):
         reconciler.tick(later(seconds))
     environment.refresh_from_db()
     assert (environment.status, environment.residue, environment.manual_command) == (Status.REVERTED, [], "")
+
+
+def test_what_a_candidate_holds_in_the_sessions_namespaces_is_freed_without_a_person(active, environment, kube):
+    """The fault's own objects, and others: nobody waits for what ends with the session."""
+    for name in ("kept", "kept-too"):
+        meta = {"name": name, "namespace": HOME, "finalizers": ["example.com/never"]}
+        kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    jobs = [job["metadata"]["name"] for job in kube.list("batch/v1", "Job", HOME)]
+    assert jobs
+    for name in jobs:
+        kube.patch("batch/v1", "Job", name, HOME, {"metadata": {"finalizers": ["example.com/never"]}})
+    told = []
+    for run in (active, environment):
+        FaultRun.objects.filter(pk=run.pk).update(settling_at=later(-60))  # for long enough
+        left = services.revert_run(run_id=run.pk, holder="w", hold_s=2, report=lambda *line: told.append(line[1]))
+        assert (left.status, left.residue, left.manual_command) == (Status.REVERTED, [], "")
+    freed = {line for line in told if line.startswith("Taking the finalizer")}
+    objects = {f"ConfigMap {HOME}/kept", f"ConfigMap {HOME}/kept-too", *(f"Job {HOME}/{name}" for name in jobs)}
+    assert freed == {f"Taking the finalizer example.com/never from {name}" for name in objects}
 
 
 def test_a_run_is_not_clean_because_its_cluster_was_let_go(active, environment, capsys):
