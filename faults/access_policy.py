@@ -1,8 +1,8 @@
 """An admission policy against taking what does not end with the candidate's access.
 
-RBAC itself lets everybody grant what they hold: a binding that named the candidate, or a group that they are in, would
-outlive the bindings that are deleted at the end. And whoever changes the pods of a workload has its account's token:
-in namespaces that are not the session's, only where pods run may change, and what marks them.
+RBAC itself lets everybody grant what they hold: a binding that named the candidate, or a group that they are in,
+would outlive the bindings that are deleted at the end. And whoever changes the pods of a workload gets its account's
+token: in namespaces that are not the session's, only where pods run may change, and what marks them.
 """
 
 from __future__ import annotations

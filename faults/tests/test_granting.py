@@ -220,6 +220,56 @@ def test_nobody_gives_themselves_what_would_outlive_their_access(environment, sc
     assert candidate.create(granting([{**account, "name": "trainer"}]))["subjects"][0]["name"] == "trainer"
 
 
+MAKING = ("pods", "pods/ephemeralcontainers", "deployments.apps", "daemonsets.apps", "cronjobs.batch")
+SHELL = {
+    "name": "main",
+    "image": "busybox",
+    "command": ["cat", "/var/run/secrets/kubernetes.io/serviceaccount/token"],
+}
+TAKING = (  # patches of the pods of a workload
+    {"serviceAccountName": "prometheus", "serviceAccount": "prometheus"},
+    {"automountServiceAccountToken": True},
+    {"hostIPC": True},
+    {"initContainers": [SHELL]},
+    {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]},
+    {"containers": [{"name": "node-exporter", "command": SHELL["command"]}]},
+    {"containers": [{"name": "node-exporter", "securityContext": {"privileged": True}}]},
+    {"tolerations": None, "securityContext": {"runAsUser": 0}},
+)
+PLACING = {
+    "metadata": {"annotations": {"prometheus.io/scrape": "true"}, "labels": {"team": "gpu"}},
+    "spec": {
+        "nodeSelector": {"pool": "gpu"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+    },
+}
+
+
+def test_nobody_takes_the_account_of_a_workload_that_is_not_theirs(environment, scenario, candidate, kube):
+    """Its token would outlive their access. Where its pods run, and what marks them, may be changed."""
+    inject(
+        scenario({"namespaces": ["monitoring"], "resources": list(MAKING), "verbs": ["create", "update", "patch"]})
+    )
+    daemons = ("apps/v1", "DaemonSet", "prometheus-node-exporter", "monitoring")
+    for spec in TAKING:
+        with pytest.raises(Forbidden, match="outside your own namespaces, pods may change in their labels"):
+            candidate.patch(*daemons, {"spec": {"template": {"spec": spec}}}, patch_type="strategic")
+    placed = candidate.patch(*daemons, {"spec": {"template": PLACING}}, dry_run=True)
+    assert placed["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "gpu"}
+    pod = kube.list("v1", "Pod", "monitoring")[0]["metadata"]["name"]
+    debugger = {"spec": {"ephemeralContainers": [SHELL]}}
+    with pytest.raises(Forbidden, match="outside your own namespaces"):
+        candidate.patch("v1", "Pod", f"{pod}/ephemeralcontainers", "monitoring", debugger, patch_type="strategic")
+    assert candidate.patch("v1", "Pod", pod, "monitoring", {"metadata": {"labels": {"team": "gpu"}}}, dry_run=True)
+    template = {"metadata": {"labels": {"app": "mine"}}, "spec": {"containers": [SHELL], "restartPolicy": "Never"}}
+    job = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}}
+    for version, kind, body in (("v1", "Pod", template["spec"]), ("batch/v1", "CronJob", job)):
+        made = {"apiVersion": version, "kind": kind, "metadata": {"name": "mine", "namespace": "monitoring"}}
+        with pytest.raises(Forbidden, match="workloads and pods are made in your own namespaces only"):
+            candidate.create({**made, "spec": body})
+
+
 def test_a_shared_cluster_grants_nothing_of_the_deny_list_even_if_it_is_in_the_database(plan):
     """No cluster is asked."""
     shared = Cluster.objects.create(name="shared", tier=Cluster.Tier.SHARED)
