@@ -13,13 +13,13 @@ from faults.models import Cluster
 from sessions import clock, jobs, services
 from sessions.services import phases
 
-NEVER = {"name": "kept", "namespace": "ml-training", "finalizers": ["example.com/never"]}
-COMMAND = """kubectl patch configmap kept -n ml-training --type=merge -p '{"metadata":{"finalizers":null}}'"""
+NEVER = {"metadata": {"finalizers": ["example.com/never"]}}
+COMMAND = """kubectl patch namespace ml-training --type=merge -p '{"metadata":{"finalizers":null}}'"""
 
 
 @pytest.fixture
 def ended(ada, scenario_version, practice, monkeypatch):
-    """A session that has ended, in whose namespace somebody left what cannot go."""
+    """A session that has ended, whose namespace somebody other than its candidate keeps from going."""
     monkeypatch.setattr(phases, "HOLD_S", 60.0)
     session = services.create_session(owner=ada, candidate_name="Sam", scenario_versions=[scenario_version])
     services.prepare(session=session, actor=ada)
@@ -27,7 +27,7 @@ def ended(ada, scenario_version, practice, monkeypatch):
     session.refresh_from_db()
     monkeypatch.setattr(phases, "HOLD_S", 0.1)
     kube = fault_selectors.kube_for(session.cluster)
-    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": NEVER})
+    kube.patch("v1", "Namespace", "ml-training", "", NEVER)
     services.start(session=session, actor=ada)
     services.end(session=session, actor=ada)
     yield session
@@ -72,7 +72,7 @@ def test_a_lent_cluster_is_kept_with_its_credentials_until_a_person_has_helped(e
     assert COMMAND in ended.phases.get(key="drop").error
     assert Cluster.objects.get(pk=ended.cluster.pk).kubeconfig
 
-    kube.patch("v1", "ConfigMap", "kept", "ml-training", {"metadata": {"finalizers": None}})
+    kube.patch("v1", "Namespace", "ml-training", "", {"metadata": {"finalizers": None}})
     for seconds in (60, 120, 180):
         reconciler.tick(clock.now() + timedelta(seconds=seconds))
     ended.phases.filter(status="failed").update(next_try_at=clock.now())
