@@ -286,14 +286,14 @@
     set(element, words(Math.max(0, left)));
   }
 
-  // A clock of the page itself was right when the page was sent, however long its scripts took to load.
-  let opened = performance.getEntriesByType("navigation")[0].responseStart;
-
   // Ages are told by the server's time, and go on by a clock that nobody can set: the browser's own may be minutes
   // off, or be corrected while the page is open.
   const served = Number(document.body.dataset.now || 0);
-  const [page] = performance.getEntriesByType("navigation");
+  const [page = { responseStart: 0 }] = performance.getEntriesByType("navigation"); // which not every browser keeps
   const serverTime = () => (served ? served + performance.now() - page.responseStart : Date.now());
+
+  // A clock of the page itself was right when the page was sent, however long its scripts took to load.
+  let opened = page.responseStart;
 
   function tick() {
     const now = performance.now();
