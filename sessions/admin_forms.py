@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 else:
     QuestionModelForm = PlanModelForm = forms.ModelForm
 
+MAX_QUESTION_TEXT = 50_000
+"""Characters of each text of a question; a whole bank's file may have ten times as many bytes."""
+
 
 def _area(rows: int) -> forms.Textarea:
     return forms.Textarea(attrs={"rows": rows, "class": "vLargeTextField wide"})
@@ -46,7 +49,10 @@ class TextListField(forms.CharField):
 
     def to_python(self, value: Any) -> Any:
         """Return the list of texts."""
-        lines = (super().to_python(value) or "").replace("\r\n", "\n").split("\n")
+        typed = super().to_python(value) or ""
+        if len(typed) > MAX_QUESTION_TEXT:
+            raise ValidationError(f"This has {len(typed)} characters; the limit is {MAX_QUESTION_TEXT}.")
+        lines = typed.replace("\r\n", "\n").split("\n")
         if not any(line.startswith("- ") for line in lines):
             return [line.strip() for line in lines if line.strip()]
         texts: list[str] = []
@@ -92,8 +98,15 @@ class QuestionForm(QuestionModelForm):
     """A question with the wording of its newest version; saving another wording makes a new version."""
 
     title = forms.CharField(max_length=300, widget=forms.TextInput(attrs={"class": "vTextField long"}))
-    prompt = forms.CharField(required=False, widget=_area(4), help_text="The situation to put to the candidate.")
-    expected_answer = forms.CharField(required=False, widget=_area(14), help_text="Markdown.")
+    prompt = forms.CharField(
+        max_length=MAX_QUESTION_TEXT,
+        required=False,
+        widget=_area(4),
+        help_text="The situation to put to the candidate.",
+    )
+    expected_answer = forms.CharField(
+        max_length=MAX_QUESTION_TEXT, required=False, widget=_area(14), help_text="Markdown."
+    )
     follow_ups = TextListField()
     hints = TextListField()
     discussion_points = TextListField()
@@ -140,8 +153,10 @@ class QuestionForm(QuestionModelForm):
 class PlanForm(PlanModelForm):
     """A plan with the content of its newest version; saving other content makes a new version."""
 
-    title = forms.CharField(max_length=200, widget=forms.TextInput(attrs={"class": "vTextField long"}))
-    summary = forms.CharField(required=False, widget=_area(4))
+    title = forms.CharField(
+        max_length=plans.MAX_TITLE_LENGTH, widget=forms.TextInput(attrs={"class": "vTextField long"})
+    )
+    summary = forms.CharField(max_length=plans.MAX_SUMMARY_LENGTH, required=False, widget=_area(4))
     parts = forms.CharField(
         widget=_area(22),
         help_text="YAML or JSON: a list of parts with title, minutes, scenarios (slugs) and questions "

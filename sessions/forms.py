@@ -14,6 +14,7 @@ from faults import services as fault_services
 from faults.models import Cluster
 from faults.plain_text import plain, plain_line
 from sessions.errors import SessionError
+from sessions.importers.plans import MAX_SUMMARY_LENGTH, MAX_TITLE_LENGTH
 from sessions.models import Assessment, Plan, PlanVersion, QuestionVersion
 from sessions.services.creation import LONGEST, SHORTEST
 from sessions.services.lifecycle import MOST_EXTENSION
@@ -99,8 +100,12 @@ class SessionForm(forms.Form):
 class PlanBuilderForm(forms.Form):
     """What a plan is besides its parts."""
 
-    title = forms.CharField(max_length=200, error_messages={"required": "Give the plan a title."})
-    summary = forms.CharField(required=False, widget=forms.Textarea(attrs={"rows": 2}))
+    title = forms.CharField(max_length=MAX_TITLE_LENGTH, error_messages={"required": "Give the plan a title."})
+    summary = forms.CharField(
+        max_length=MAX_SUMMARY_LENGTH,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "data-limit": MAX_SUMMARY_LENGTH}),
+    )
     close_while_paused = forms.BooleanField(required=False, label="Close the candidate's access while paused")
 
     def clean_title(self) -> str:

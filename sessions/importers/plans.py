@@ -31,6 +31,7 @@ LIMIT_CHARACTERS = 50_000
 MOST_PARTS, MOST_ENTRIES = 20, 50
 SHORTEST, LONGEST = 5, 450  # minutes of a whole interview
 MAX_CRITERIA, MAX_CRITERION_LENGTH, MAX_TASKS_LENGTH = 20, 200, 8000
+MAX_TITLE_LENGTH, MAX_SUMMARY_LENGTH = 200, 2000
 _FIELDS = {"title", "minutes", "scenarios", "questions", "tasks", "criteria", "injection"}
 BEFORE = "before"
 INJECTIONS = (BEFORE, *StagedPart.Start.values)
@@ -69,8 +70,14 @@ def read_plan(path: Path) -> PlanText:
         raise PlanProblem(f"{path.name}: close_while_paused must be true or false.")
     if slugify(str(data["slug"])) != data["slug"]:
         raise PlanProblem(f"{path.name}: the slug must be small letters, digits and hyphens.")
-    summary = str(data["summary"]).strip()
-    return PlanText(data["slug"], str(data["title"]), summary, resolve_parts(data["parts"]), closes)
+    title, summary = str(data["title"]).strip(), str(data["summary"]).strip()
+    if not 1 <= len(title) <= MAX_TITLE_LENGTH:
+        raise PlanProblem(f"{path.name}: the title must have 1 to {MAX_TITLE_LENGTH} characters.")
+    if len(summary) > MAX_SUMMARY_LENGTH:
+        raise PlanProblem(
+            f"{path.name}: the summary has {len(summary)} characters; the limit is {MAX_SUMMARY_LENGTH}. Shorten it."
+        )
+    return PlanText(data["slug"], title, summary, resolve_parts(data["parts"]), closes)
 
 
 def parse_parts(text: str) -> list[Part]:
@@ -171,8 +178,8 @@ def _part(number: int, item: object) -> Part:
     if unknown := sorted(str(key) for key in set(item) - _FIELDS):
         raise PlanProblem(f"Part {number}: {unknown[0]!r} is unknown. Known are {', '.join(sorted(_FIELDS))}.")
     title = item.get("title")
-    if not isinstance(title, str) or not title.strip() or len(title) > 200:
-        raise PlanProblem(f"Part {number}: the title must be a text of 1 to 200 characters.")
+    if not isinstance(title, str) or not title.strip() or len(title) > MAX_TITLE_LENGTH:
+        raise PlanProblem(f"Part {number}: the title must be a text of 1 to {MAX_TITLE_LENGTH} characters.")
     minutes = item.get("minutes")
     if not isinstance(minutes, int) or isinstance(minutes, bool) or not 1 <= minutes <= LONGEST:
         raise PlanProblem(f"Part {number}: minutes must be a whole number from 1 to {LONGEST}.")

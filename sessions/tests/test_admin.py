@@ -107,6 +107,14 @@ def test_questions_are_found_by_tag_and_a_tag_that_is_too_long_is_refused(signed
     assert "0 questions" in text_of(signed_in.get(url("question", "changelist"), {"tag": "raft"}))
 
 
+@pytest.mark.parametrize("field", ["prompt", "expected_answer", "follow_ups", "hints", "discussion_points"])
+def test_a_text_of_a_question_has_a_limit(signed_in, question_version, field):
+    data = {**QUESTION, "bank": question_version.question.bank_id, field: "x" * 50_001}
+    response = signed_in.post(url("question", "change", question_version.question_id), data)
+    assert "50001" in text_of(response)
+    assert QuestionVersion.objects.count() == 1
+
+
 def test_the_same_title_is_refused_at_its_field(signed_in, question_version):
     bank = question_version.question.bank
     data = {**QUESTION, "title": "What is a lease?", "bank": bank.pk}

@@ -163,3 +163,18 @@ def test_a_file_may_close_the_access_while_paused(tmp_path, scenario_version, qu
     path.write_text(path.read_text().replace("parts:", "close_while_paused: maybe\nparts:"))
     with pytest.raises(PlanProblem, match="close_while_paused"):
         plans.read_plan(path)
+
+
+@pytest.mark.parametrize(
+    ("title", "summary", "message"),
+    [
+        ("House", "x" * 2001, "the summary has 2001 characters; the limit is 2000"),
+        ("x" * 201, "Calm.", "the title must have 1 to 200 characters"),
+        (" ", "Calm.", "the title must have 1 to 200 characters"),
+    ],
+)
+def test_a_file_with_a_title_or_summary_that_is_too_long_is_refused(tmp_path, title, summary, message):
+    path = tmp_path / "plan.yaml"
+    path.write_text(f"slug: house\ntitle: '{title}'\nsummary: {summary}\nparts:\n" + indent(GOOD, "  "))
+    with pytest.raises(PlanProblem, match=message):
+        plans.read_plan(path)

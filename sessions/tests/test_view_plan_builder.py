@@ -62,6 +62,14 @@ def test_a_new_plan_is_saved_with_its_parts(stored, question_version):
     assert version.scenarios.get().scenario.slug == "architecture-mismatch"
 
 
+def test_a_summary_that_is_too_long_is_refused_at_its_field(signed_in, stored, ref):
+    rows = {"row": ["part:a", REPAIR, "part:b", ref], "title-a": "Repair", "minutes-a": "30"}
+    response = signed_in.post(NEW, {"title": "Another", "summary": "x" * 2001, "save": "", **rows})
+    assert response.status_code == 422
+    assert "at most 2000 characters" in response.content.decode()
+    assert Plan.objects.get() == stored
+
+
 def test_a_change_is_a_new_version_and_the_same_content_none(signed_in, stored, ref):
     url = f"/plans/{stored.uuid}/"
     response = signed_in.get(url)
