@@ -13,10 +13,11 @@ from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene
 from faults.catalog_check.snapshot import Snapshot
 from faults.catalog_check.stage import HOLDER, Stages
+from faults.catalog_check.traces import Traces
 from faults.catalog_check.written_commands import WrittenCommand, follow, written_commands
 from faults.errors import ClusterError, FaultError, Unreachable
 from faults.models import ScenarioVersion
-from faults.packs import Pack, PackError, Solution, WrongTurn
+from faults.packs import PackError, Solution, WrongTurn
 
 WATCHED_S = 5.0
 """A wrong turn has to stay one for so long."""
@@ -77,11 +78,12 @@ class Prover:
         self.proof = proof
         self.pack = selectors.pack_of(version).bind(parameters=proof.values)
         self.stage = stages.stage_for(version, self.pack, proof.values)
+        self._traces: Traces
 
     def run(self, *, sample: bool) -> None:
         """Prove everything, or a sample of it. Raises ProofFailed, PackError, ClusterError and FaultError."""
         with self._broken("the fault") as scene:
-            self._check_unread(scene.pack)
+            self._check_unread(scene)
             for turn in scene.pack.wrong_turns:
                 if turn.refused:
                     self._play(scene, turn)
@@ -114,6 +116,7 @@ class Prover:
             scene = Scene(self.stage.plan(), self.stage.shell, self.stage.clock)
             if not self.proof.texts:
                 self._check_fresh(scene)
+                self._traces = Traces(self.stage.kube, self.pack.existing)
             services.inject_run(run_id=scene.run.pk, holder=HOLDER)
             if self.pack.symptom:  # a task without a fault begins as the cluster is
                 self._check_symptom(scene)
@@ -151,11 +154,14 @@ class Prover:
         if broken := scene.broken_guards(seen):
             raise ProofFailed(f"nobody has done anything, but these guards break: {broken}")
 
-    def _check_unread(self, pack: Pack) -> None:
+    def _check_unread(self, scene: Scene) -> None:
+        pack = scene.pack
         texts = [*readable.given(pack), *self.stage.readable.texts()]
         if len(texts) < MIN_TEXTS:
             raise ProofFailed(f"the candidate can read {len(texts)} texts only, which proves nothing")
         readable.refuse_tells(texts, readable.words_of(pack, self.proof.values))
+        services.forget_rollouts(run=scene.run)
+        self._traces.refuse()
         self.proof.texts = len(texts)
 
     def _solve(self, scene: Scene, solution: Solution) -> None:

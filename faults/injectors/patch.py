@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 from faults.engine import fields
-from faults.engine.model import MANAGER, PatchType, Record, Target
+from faults.engine.model import PatchType, Record, Target
 from faults.engine.ports import ClusterPort, Neighbours, Obj
 from faults.engine.stuck import kubectl_name
 from faults.errors import Conflict, Invalid, NotFound, Unsupported
+from faults.injectors.field_owners import WRITER, hand_back_fields
 from faults.injectors.kinds import TARGET, Kind, StepError, find, get
 
 ATTEMPTS = 8  # an object that controllers write to changes between our read and our write now and then
@@ -80,15 +81,19 @@ class Patch(Kind[PatchObject]):
         return live is not None and (_is_sent(record, live) or _is_current(record, live))
 
     def apply(self, cluster: ClusterPort, change: PatchObject, record: Record) -> Record:
-        """Write the after-images, provided that the object still holds the before-images; Conflict otherwise."""
+        """Write the after-images, provided that the object still holds the before-images; Conflict otherwise.
+
+        Afterwards nothing in the object says when they were written.
+        """
         for _ in range(ATTEMPTS):
             live = get(cluster, record.target)
-            if _is_sent(record, live):  # by a try whose answer was lost, or a worker that died
-                return record.applied(live["metadata"]["uid"])
-            if not _is_current(record, live):
+            is_sent = _is_sent(record, live)  # by a try whose answer was lost, or a worker that died
+            if not is_sent and not _is_current(record, live):
                 break
             try:
-                _patch(cluster, record.target, fields.injecting(record.undo["fields"], live), live)
+                if not is_sent:
+                    live = _patch(cluster, record.target, fields.injecting(record.undo["fields"], live), live)
+                hand_back_fields(cluster, record.target, live)
             except Conflict:
                 continue
             return record.applied(live["metadata"]["uid"])
@@ -190,7 +195,7 @@ def _patch(
         target.namespace,
         _with_version(patch, live["metadata"]["resourceVersion"]),
         patch_type=patch_type,
-        field_manager=MANAGER,
+        field_manager=WRITER,
         dry_run=dry_run,
     )
 

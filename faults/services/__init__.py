@@ -50,6 +50,7 @@ from faults.services.requirements import (
     require_inventory,
 )
 from faults.services.reverting import recheck_reverted, revert_run
+from faults.services.rollout_events import forget_rollouts
 from faults.services.running import confirm_symptom, inject_run
 from faults.services.toolbox_shell import ToolboxShell
 from faults.services.toolboxes import has_gpu_for_toolbox, missing_toolbox, toolbox_image
@@ -81,6 +82,7 @@ __all__ = [
     "ensure_practice_cluster",
     "exclusive_lease",
     "give_back_cluster",
+    "forget_rollouts",
     "grant_rights",
     "has_gpu_for_toolbox",
     "inject_run",

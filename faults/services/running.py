@@ -14,6 +14,7 @@ from faults.models import FaultRun
 from faults.services.establishing import establish
 from faults.services.granting import grant_rights, watched_namespaces
 from faults.services.panic_state import refuse_while_engaged
+from faults.services.rollout_events import forget_rollouts
 from faults.services.work import Failpoint, Report, Work, silent, working
 
 Status = FaultRun.Status
@@ -135,6 +136,7 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
             seen = finding
             work.report("Waiting for the symptom", seen)
         if confirmed:
+            forget_rollouts(run=run)
             work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, next_try_at=None)
             return
         if held >= min(due, hold_s) or before + held >= timeout_s:
