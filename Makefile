@@ -120,12 +120,12 @@ $(VENV)/bin/python:
 	  echo "error: the virtual environment could not be made; the lines above say why. Run: sudo apt install python3-venv"; exit 1; }
 
 $(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
-	@echo "Installing the locked packages (once) ..."
+	@echo "Installing the locked packages (once; about a minute) ..."
 	@$(INSTALL) requirements/run.lock || { $(INSTALL_FAILED); }
 	@touch $@
 
 $(GUEST_STAMP): $(GUEST) | $(RUN_STAMP)
-	@echo "Building the Python of simulated containers (once) ..."
+	@echo "Building the Python of simulated containers (once; up to two minutes, and silent) ..."
 	@$(BIN)/python -m kubesim.python.build || true
 	@touch $@
 
