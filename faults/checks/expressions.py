@@ -20,7 +20,7 @@ sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
 
 import cel  # noqa: E402
 
-from faults.checks import placement  # noqa: E402
+from faults.checks import placement, programs  # noqa: E402
 from faults.checks.lookups import dig as _dig  # noqa: E402
 from faults.checks.lookups import rows as _rows  # noqa: E402
 from faults.checks.quantities import parse_quantity  # noqa: E402
@@ -220,6 +220,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "available": _available,
     "command": _command,
     "condition": _condition,
+    "digest": programs.digest,
     "field": _dig,
     "gpu_capacity": _gpu_capacity,
     "gpu_use": _gpu_use,
@@ -227,6 +228,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "images": _images,
     "join": _join,
     "newest": _newest,
+    "owned_by": programs.owned_by,
+    "programs": programs.programs,
     "quantity": _quantity,
     "reaches_host": _reaches_host,
     "restarts": _restarts,

@@ -136,7 +136,8 @@ def test_a_taint_is_tolerated_as_the_scheduler_does_it(toleration, tolerated):
 @pytest.mark.parametrize("odd", ODD, ids=str)
 def test_no_function_fails_whatever_an_object_holds(odd):
     calls = {"field": "x, 'a.b', 0", "condition": "x, 'Ready'", "gpu_use": "x, x", "join": "x, ','"}
-    calls |= dict.fromkeys(("seconds", "selects", "tolerates"), "x, x")
+    calls |= {"programs": "x, 'python', {'/work': 'code'}, x"}
+    calls |= dict.fromkeys(("owned_by", "seconds", "selects", "tolerates"), "x, x")
     for name in expressions.FUNCTIONS:
         expressions.run(f"type({name}({calls.get(name, 'x')})) != null_type", {"x": odd, "null_type": 0})
 
