@@ -21,8 +21,8 @@ _SYSTEM = ("/bin", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr")
 def programs(workload: Any, image: Any, folders: Any, maps: Any) -> list[list[str]]:
     """Return the command lines of the containers that run what their words say, of a pod or a pod template.
 
-    Such a container has the image, and in each of ``folders`` the config map of that name and nothing else. Nothing is
-    mounted over the system's own files, no hook runs beside it, and no variable, its own or one of ``maps``, leads
+    Such a container has the image, and in each of ``folders`` the config map of that name and nothing else. Nothing
+    is mounted over the system's own files, no hook runs beside it, and no variable, its own or one of ``maps``, leads
     elsewhere. Variables of maps that are not at hand could be anything.
     """
     spec = dig(workload, "spec.template.spec", None) or dig(workload, "spec", {})

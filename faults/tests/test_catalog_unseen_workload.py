@@ -8,6 +8,7 @@ import re
 import pytest
 import yaml
 
+from faults.checks import programs
 from faults.tests.variants import CATALOG, PACKS, objects_of
 
 PACK = next(pack for pack in PACKS if pack.slug == "unseen-workload")
@@ -77,5 +78,5 @@ def test_the_program_of_the_wrong_turn_differs_from_the_teams():
     (theirs,) = [obj["data"]["embed.py"] for obj in made if "embed.py" in obj.get("data", {})]
     (other,) = objects_of(turn.route)
     (guard,) = [guard for guard in pack.guards if guard.key == "program-kept"]
-    size = int(re.search(r"size\(c\.data\['embed\.py'\]\) == (\d+)", guard.condition.expr)[1])
-    assert len(theirs) == size != len(other["data"]["embed.py"])
+    wanted = re.search(r"digest\(c\.data\[k\]\) == '(\w+)'", guard.condition.expr)[1]
+    assert programs.digest(theirs) == wanted != programs.digest(other["data"]["embed.py"])
