@@ -20,7 +20,7 @@ sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
 
 import cel  # noqa: E402
 
-from faults.checks import placement, programs  # noqa: E402
+from faults.checks import listed_devices, placement, programs  # noqa: E402
 from faults.checks.lookups import dig as _dig  # noqa: E402
 from faults.checks.lookups import rows as _rows  # noqa: E402
 from faults.checks.quantities import parse_quantity  # noqa: E402
@@ -220,6 +220,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "available": _available,
     "command": _command,
     "condition": _condition,
+    "devices": listed_devices.devices,
     "digest": programs.digest,
     "field": _dig,
     "gpu_capacity": _gpu_capacity,

@@ -22,13 +22,15 @@ class LogRead:
     """Logs of the pods of another read; the expression sees a list of texts, one for each container that has a log.
 
     Without ``container`` all containers of a pod are read, init containers left out. ``tail`` is the number of lines
-    from the end; without it a log that is too long is read from both its ends.
+    from the end; without it a log that is too long is read from both its ends. ``named`` makes each text the ``text``
+    of an object that has the names of its ``pod`` and ``container`` as well.
     """
 
     pods: str
     container: str = ""
     previous: bool = False
     tail: int | None = None
+    named: bool = False
 
 
 @dataclass(frozen=True, slots=True)

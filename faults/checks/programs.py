@@ -15,7 +15,7 @@ from faults.checks.lookups import dig, rows, texts
 _REDIRECTING = frozenset(
     {"LD_AUDIT", "LD_PRELOAD", "PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE"}
 )
-_SYSTEM = ("/bin", "/home", "/lib", "/lib64", "/root", "/sbin", "/usr")
+_SYSTEM = ("/bin", "/lib", "/lib64", "/sbin", "/usr")
 
 
 def programs(workload: Any, image: Any, folders: Any, maps: Any) -> list[list[str]]:

@@ -87,8 +87,12 @@ def _objects(read: ObjectRead, reader: Reader) -> list[Obj]:
     return [obj for obj in found if not read.name or obj["metadata"]["name"] == read.name]
 
 
-def _logs(read: LogRead, pods: Iterable[Obj], reader: Reader) -> list[str]:
-    texts = []
+def _logs(read: LogRead, pods: Iterable[Obj], reader: Reader) -> list[str] | Objects:
+    found = list(_named_logs(read, pods, reader))
+    return found if read.named else [each["text"] for each in found]
+
+
+def _named_logs(read: LogRead, pods: Iterable[Obj], reader: Reader) -> Iterator[Obj]:
     for pod in pods:
         meta = pod["metadata"]
         for container in _containers_that_ran(pod, read.container):
@@ -98,8 +102,8 @@ def _logs(read: LogRead, pods: Iterable[Obj], reader: Reader) -> list[str]:
                 )
             except (NotFound, Invalid):  # gone, or between two starts
                 continue
-            texts.append(_ends(text) if read.tail is None else text[-MAX_LOG:])
-    return texts
+            shown = _ends(text) if read.tail is None else text[-MAX_LOG:]
+            yield {"pod": meta["name"], "container": container, "text": shown}
 
 
 def _ends(text: str) -> str:

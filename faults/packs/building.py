@@ -71,7 +71,7 @@ def read(row: Obj) -> Read:
     """Return a read: of objects, or of what its one other key names."""
     if "logs" in row:
         logs = row["logs"]
-        return LogRead(logs["pods"], logs.get("container", ""), logs.get("previous", False), logs.get("tail"))
+        return LogRead(**logs)
     if "promql" in row:
         return MetricRead(row["promql"].strip())
     if "access" in row:

@@ -19,6 +19,7 @@ PAGE = {"kind": "Service", "namespace": SPACE, "name": "web", "port": 80, "path"
 ACCESS = {"user": f"system:serviceaccount:{SPACE}:trainer", "verb": "get", "resource": "pods", "subresource": "log"}
 READS = [
     ({"logs": {"pods": "pods", "previous": True, "tail": 5}}, LogRead("pods", "", True, 5)),
+    ({"logs": {"pods": "pods", "named": True}}, LogRead("pods", named=True)),
     ({"promql": " sum(up) \n"}, MetricRead("sum(up)")),
     (
         {"access": ACCESS | {"namespace": SPACE}},
