@@ -25,6 +25,7 @@ from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal, stored
 
 Say = Callable[[str], None]
+PATIENCE_S = 60.0  # until a deletion counts as hanging
 
 
 def sweep(
@@ -63,7 +64,7 @@ def _revert(kube: Kube, mirror: Mirror, others: Neighbours, say: Say, wait: Call
 
 def _let_go(kube: Kube, journal: MirrorJournal, say: Say, wait: Callable[[float], None]) -> bool:
     """Wait until the cluster has let go; what hangs in namespaces that the run made is freed of its finalizers."""
-    settled = partial(settle, kube, journal.records(), ACTIONS, wait=wait, guard=journal.guard)
+    settled = partial(settle, kube, journal.records(), ACTIONS, wait=wait, guard=journal.guard, patience_s=PATIENCE_S)
     if not settled():
         return True
     own = {record.target.name for record in journal.records() if record.target.kind == "Namespace"} - {NAMESPACE}

@@ -184,7 +184,7 @@ class Interview:
         self.ratings[scenario.pk, criterion] = level
 
     def _hold(self) -> None:
-        """Put a finalizer that nobody serves on an object of a fault: the revert cannot end without a person."""
+        """Put a finalizer that nobody serves on a fault's object: the revert takes it off when the deletion hangs."""
         from faults.models import Step
 
         assert self.kubeconfig is not None

@@ -231,6 +231,17 @@ def _until_gone(kube):
     raise AssertionError(f"{NAMESPACE} is still there")
 
 
+def test_the_janitor_frees_what_a_candidate_holds_in_the_sessions_namespaces(environment, kube, monkeypatch):
+    meta = {"name": "kept", "namespace": HOME, "finalizers": ["example.com/never"]}
+    kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    monkeypatch.setattr("faults.janitor.PATIENCE_S", 1.0)
+    said = []
+    assert janitor.sweep(kube, later(3601), say=said.append) == []
+    assert f"Taking the finalizer example.com/never from ConfigMap {HOME}/kept" in said
+    with pytest.raises(NotFound):
+        kube.get("v1", "Namespace", HOME)
+
+
 def test_after_the_janitor_the_database_still_finds_its_way(active, environment, kube):
     _hold(kube, ["test/hold"])
     janitor.sweep(kube, later(3601), say=lambda line: None)
