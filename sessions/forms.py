@@ -32,6 +32,14 @@ class PeopleField(forms.ModelMultipleChoiceField):  # type: ignore[type-arg]
 class ClusterField(forms.ModelChoiceField):  # type: ignore[type-arg]
     """A real cluster; practice where none is chosen."""
 
+    def to_python(self, value: Any) -> Cluster | None:
+        """Return the cluster; what is no UUID at all is as unknown as one that is gone."""
+        try:
+            found: Cluster | None = super().to_python(value)
+        except forms.ValidationError:
+            raise forms.ValidationError(self.error_messages["invalid_choice"], code="invalid_choice") from None
+        return found
+
     def label_from_instance(self, obj: Cluster) -> str:
         """Return the name, the tier, and whether somebody has it."""
         failed = "; its last preflight failed" if obj.preflight_error else ""
@@ -63,6 +71,9 @@ class SessionForm(forms.Form):
         queryset=fault_services.offered_clusters(),
         to_field_name="uuid",
         required=False,
+        error_messages={
+            "invalid_choice": "This cluster is not offered any more. Choose another, or a practice cluster."
+        },
         empty_label="Practice cluster: simulated, fresh for this session",
     )
     interviewers = PeopleField(queryset=User.objects.none(), required=False)
@@ -81,6 +92,12 @@ class SessionForm(forms.Form):
         choosable: dict[str, Any] = dict(self.fields)
         choosable["interviewers"].queryset = people
         choosable["candidate_name"].widget.attrs |= {"autocomplete": "off", "autofocus": True}
+
+    @property
+    def unseen_errors(self) -> list[str]:
+        """The errors of the cluster's field where the page has none, because no cluster is offered."""
+        field: Any = self.fields["cluster"]
+        return [] if field.queryset.exists() else [str(error) for error in self.errors.get("cluster", ())]
 
     def clean_plan(self) -> PlanVersion | None:
         """Return the plan itself; one that is gone or archived is an error."""

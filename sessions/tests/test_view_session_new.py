@@ -201,6 +201,17 @@ def test_scaled_minutes_add_up_and_leave_nobody_without(planned, minutes, scaled
     assert part_minutes.scale(planned, minutes) == scaled
 
 
+@pytest.mark.parametrize("cluster", ["not-a-uuid", "00000000-0000-4000-8000-000000000000"])
+def test_an_unknown_cluster_is_named_where_the_page_offers_none(client, ada, plan, cluster):
+    client.force_login(ada)
+    response = client.post(URL, {"plan": plan.uuid, "candidate_name": "Sam", "cluster": cluster, "draft": ""})
+    assert response.status_code == 422
+    text = response.content.decode()
+    assert "This cluster is not offered any more." in text
+    assert "Correct the marked fields" not in text
+    assert not InterviewSession.objects.exists()
+
+
 def test_it_offers_clusters_that_an_admin_added_and_refuses_what_is_gone(client, ada, scenario_version):
     lab = Cluster.objects.create(name="lab-1", tier="dedicated", kept=True)
     Cluster.objects.create(name="old-lab", tier="dedicated", kept=True, archived=True)
