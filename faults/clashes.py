@@ -1,5 +1,5 @@
 """Scenarios that cannot be in one interview: both change the same object or the same field of one, or one takes away
-by what the other is judged.
+by what the other is judged, or what it needs.
 
 Which variant a session will have is not known when it is planned; so all variants are compared. A name that the
 cluster decides may be any name.
@@ -29,6 +29,10 @@ MIXED = (
 METRICS = (
     "“{one}” and “{other}” cannot be in one interview: until it is repaired, the first takes the GPU metrics away by "
     "which the second is judged. Leave one of them out."
+)
+GPUS = (
+    "“{one}” and “{other}” cannot be in one interview: the first needs free GPUs on every node, and the second has "
+    "GPU nodes of its own, with fewer of them or with all of them in use. Leave one of them out."
 )
 IMAGE = "“{one}” and “{other}” cannot be in one interview: each brings another image {what}. Leave one of them out."
 VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": "calls"}
@@ -78,6 +82,9 @@ def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Tou
     for taker, judged in ((one, other), (other, one)):
         if "gpu-metrics" in taker.takes_away and judged.is_judged_by_gpu_metrics:
             return METRICS.format(one=taker.title, other=judged.title)
+    for needing, taking in ((one, other), (other, one)):
+        if "gpus" in needing.needs_free and any(pool.gpus for pool in taking.requires.pools):
+            return GPUS.format(one=needing.title, other=taking.title)
     images = {image["name"]: image for image in one.images}
     for image in other.images:
         if image["name"] in images and images[image["name"]] != image:

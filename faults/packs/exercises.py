@@ -19,6 +19,7 @@ _OF_CLUSTER = (
     "namespaces",
     "existing",
     "takes-away",
+    "needs-free",
     "rights",
     "images",
     "guards",

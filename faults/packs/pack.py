@@ -51,6 +51,8 @@ class Pack:
     existing: tuple[str, ...]
     takes_away: tuple[str, ...]
     """What the fault takes from the whole cluster, of that by which other scenarios may be judged."""
+    needs_free: tuple[str, ...]
+    """What has to be free on every node."""
     variants: tuple[Variant, ...]
     cluster_values: Mapping[str, ClusterValue]
     """What the cluster decides, by name: where each value comes from."""
@@ -166,6 +168,7 @@ class Pack:
             namespaces=dict(namespaces),
             existing=tuple(document.get("existing", [])),
             takes_away=tuple(document.get("takes-away", [])),
+            needs_free=tuple(document.get("needs-free", [])),
             variants=building.variants(document),
             cluster_values=requires.build_values(document),
             inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),

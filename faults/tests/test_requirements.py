@@ -279,14 +279,28 @@ def test_the_catalogue_fits_into_one_interview_but_for_what_takes_away_the_metri
     taker = next(pack for pack in PACKS if pack.takes_away)
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
     assert [pack.slug for pack in judged] == ["slow-training"]
-    assert refusal_together(packs=[pack for pack in PACKS if pack not in judged]) == ""
-    assert refusal_together(packs=[pack for pack in PACKS if pack is not taker]) == ""
+    others = [pack for pack in PACKS if not pack.needs_free]
+    assert refusal_together(packs=[pack for pack in others if pack not in judged]) == ""
+    assert refusal_together(packs=[pack for pack in others if pack is not taker]) == ""
     for both in ([taker, *judged], [*judged, taker]):
         assert refusal_together(packs=both) == (
             "“The service that nobody can watch” and “A training job that takes weeks instead of hours” cannot be in "
             "one interview: until it is repaired, the first takes the GPU metrics away by which the second is "
             "judged. Leave one of them out."
         )
+
+
+def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_nodes_of_their_own():
+    (task,) = [pack for pack in PACKS if pack.needs_free]
+    taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
+    assert (task.slug, sorted(taking)) == ("gpu-acceptance", ["fine-tune-restarts", "idle-node"])
+    for other in taking.values():
+        for both in ([task, other], [other, task]):
+            assert refusal_together(packs=both) == (
+                f"“Prove that the GPUs of every node work” and “{other.title}” cannot be in one interview: the first "
+                "needs free GPUs on every node, and the second has GPU nodes of its own, with fewer of them or with "
+                "all of them in use. Leave one of them out."
+            )
 
 
 def test_two_scenarios_that_make_the_same_object_clash_and_in_namespaces_of_their_own_do_not():
