@@ -67,7 +67,8 @@ def test_a_lent_cluster_is_kept_with_its_credentials_until_a_person_has_helped(e
     release(ended)
 
     environment.refresh_from_db()
-    assert (environment.status, environment.manual_command) == ("quarantined", COMMAND)
+    assert environment.status == "quarantined"
+    assert COMMAND in environment.manual_command.splitlines()  # pods may be ending meanwhile
     assert ended.released_at is None
     assert COMMAND in ended.phases.get(key="drop").error
     assert Cluster.objects.get(pk=ended.cluster.pk).kubeconfig
