@@ -82,7 +82,7 @@ def test_what_a_candidate_holds_in_the_sessions_namespaces_is_freed_without_a_pe
     told = []
     for run in (active, environment):
         FaultRun.objects.filter(pk=run.pk).update(settling_at=later(-60))  # for long enough
-        left = services.revert_run(run_id=run.pk, holder="w", hold_s=2, report=lambda *line: told.append(line[1]))
+        left = services.revert_run(run_id=run.pk, holder="w", hold_s=1.5, report=lambda *line: told.append(line[1]))
         assert (left.status, left.residue, left.manual_command) == (Status.REVERTED, [], "")
     freed = {line for line in told if line.startswith("Taking the finalizer")}
     objects = {f"ConfigMap {HOME}/kept", f"ConfigMap {HOME}/kept-too", *(f"Job {HOME}/{name}" for name in jobs)}
@@ -231,6 +231,7 @@ def _until_gone(kube):
     raise AssertionError(f"{NAMESPACE} is still there")
 
 
+@pytest.mark.torture
 def test_the_janitor_frees_what_a_candidate_holds_in_the_sessions_namespaces(environment, kube, monkeypatch):
     meta = {"name": "kept", "namespace": HOME, "finalizers": ["example.com/never"]}
     kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
