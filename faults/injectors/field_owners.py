@@ -18,6 +18,7 @@ WRITER = "kubectl"
 
 No command of kubectl updates whole objects as that one, so that its entry is never somebody else's.
 """
+MAPS = frozenset({"f:annotations", "f:binaryData", "f:data", "f:labels", "f:matchLabels", "f:nodeSelector"})
 
 
 def hand_back_fields(cluster: ClusterPort, target: Target, live: Obj) -> None:
@@ -48,5 +49,9 @@ def _written_at(entry: Obj) -> datetime:
 
 
 def _union(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of both sets."""
-    return one | {name: _union(one.get(name, {}), inner) for name, inner in other.items()}
+    """Return the fields of both sets.
+
+    Whoever made a map owns it as such, too, which the server forgets where somebody else changes what is in it.
+    """
+    both = one | {name: _union(one.get(name, {}), inner) for name, inner in other.items()}
+    return {name: {".": {}, **inner} if name in MAPS and inner else inner for name, inner in both.items()}
