@@ -1,4 +1,4 @@
-"""How fast a practice cluster is there, how fast it answers, and what it costs; beside a real control plane."""
+"""Start, latency and cost of a practice cluster, beside a real control plane."""
 
 from __future__ import annotations
 

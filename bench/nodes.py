@@ -1,4 +1,4 @@
-"""How fast simulated nodes run pods, answer questions about GPUs and open shells, and what they cost; beside kwok."""
+"""Pods, GPU queries, shells and cost of simulated nodes, beside kwok."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pages promise beyond the plain walk: the keyboard alone, a network that fails, and people who come and go."""
+"""Promises of pages beyond the plain walk: the keyboard alone, a network that fails, people who come and go."""
 
 from __future__ import annotations
 

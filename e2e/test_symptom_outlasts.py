@@ -20,7 +20,7 @@ INTERVIEW_H, LATEST_H = 3, 8
 
 
 class Looking:
-    """What the checks read, as it is at one moment of a world."""
+    """Everything checks read, at one moment of a world."""
 
     def __init__(self, world, objects):
         self.world = world

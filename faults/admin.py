@@ -249,7 +249,7 @@ class StepInline(ReadOnlyInline[FaultRun]):
 
 @admin.register(FaultRun)
 class FaultRunAdmin(ReadOnlyAdmin[FaultRun]):
-    """What the engine did in a cluster, and what it undid."""
+    """The engine's changes to a cluster, and their undoing."""
 
     list_display = ("id", "purpose", "scenario_version", "cluster", "status", "phase", "created_at", "deadline")
     list_filter = ("status", "purpose")

@@ -1,4 +1,4 @@
-"""What the admin pages of both apps share."""
+"""Parts that the admin pages of both apps share."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """What jobs need of time."""
+    """The clock that jobs need."""
 
     def now(self) -> datetime:
         """Return the current time, aware, in UTC."""

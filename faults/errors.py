@@ -1,4 +1,4 @@
-"""What can go wrong with a cluster, in words a person can act on.
+"""Errors of clusters, in words a person can act on.
 
 FaultError
     LeaseHeld               another worker is on it

@@ -1,4 +1,4 @@
-"""What the engine remembers: scenario versions, clusters, fault runs, their steps, and jobs to relay."""
+"""Scenario versions, clusters, fault runs, their steps, and jobs to relay."""
 
 from __future__ import annotations
 

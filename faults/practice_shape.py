@@ -15,7 +15,7 @@ Obj = dict[str, Any]
 NODES, GPUS, PRODUCT = 3, 8, "H100"
 """The usual cluster, of which the host of practice clusters keeps one ready: so many GPU nodes, and one without."""
 ADDONS = ("coredns", "kube-proxy", "metrics-server", "gpu-operator", "monitoring")
-"""What a candidate expects to find on any GPU cluster; see ``kubesim/README.md``."""
+"""Objects that a candidate expects on any GPU cluster; see ``kubesim/README.md``."""
 MAX_NODES = 24
 TAINT = (GPU, "NoSchedule", "present")
 PRODUCT_LABELS = {

@@ -1,4 +1,4 @@
-"""What must happen to runs though nobody asks. The observer calls ``tick``; it needs neither Redis nor a worker."""
+"""Upkeep of runs that nobody asks for. The observer calls ``tick``; it needs neither Redis nor a worker."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Toolbox:
 
     @property
     def lack(self) -> str:
-        """What a scenario asks of it in vain, in words; empty where there is nothing."""
+        """Demands of a scenario that it cannot meet, in words; empty where there are none."""
         return NO_GPU if self.lacks_gpu else ""
 
     def dump(self) -> Obj:

@@ -1,4 +1,4 @@
-"""What the log leaves out: things that are no failure, and tracebacks that tell no more than their last line."""
+"""Log filters: events that are no failure, and tracebacks that tell no more than their last line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to say when the database or Redis does not answer: one line with the command that mends it."""
+"""Words for a database or Redis that does not answer: one line with the command that mends it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must hold before anything starts. Each failure is one sentence and the command that mends it."""
+"""Checks before anything starts. Each failure is one sentence and the command that mends it."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def _database() -> Iterator[str]:
 
 
 def _clusters() -> Iterator[str]:
-    """Where the practice clusters run elsewhere, their authority and token must be here."""
+    """Check for the authority and token of practice clusters that run elsewhere."""
     if settings.OWN_KUBESIM:
         return
     for path in (settings.KUBESIM_CA_FILE, settings.KUBESIM_TOKEN_FILE):

@@ -249,7 +249,7 @@ class PhaseInline(ReadOnlyInline[InterviewSession]):
 
 
 class SubmissionInline(ReadOnlyInline[InterviewSession]):
-    """Who has submitted; what they wrote stays behind the blind rule."""
+    """Submissions; their text stays behind the blind rule."""
 
     model = Assessment
     verbose_name_plural = "submissions"

@@ -34,14 +34,14 @@ router = Router(auth=django_auth, tags=["sessions"])
 
 
 class Problem(Schema):
-    """Why a request was refused."""
+    """Reason of a refusal."""
 
     message: str
     field: str = ""
 
 
 class NewSession(Schema):
-    """What a session is made of: a plan, picks, or both."""
+    """Parts of a session: a plan, picks, or both."""
 
     candidate_name: str
     title: str = ""
@@ -55,7 +55,7 @@ class NewSession(Schema):
 
 
 class Extension(Schema):
-    """How much longer."""
+    """Length of an extension."""
 
     minutes: int
 

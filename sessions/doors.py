@@ -1,4 +1,4 @@
-"""Who may hear a session's panels: asked when a WebSocket opens, and again every second while it stays open.
+"""Permission to hear a session's panels: asked when a WebSocket opens, and again every second while it stays open.
 
 A page asks for permission with every request; a socket outlives the answer. So whoever has signed out, was removed or
 deactivated, or whose interview has ended, must be found here. All sockets of a process are looked up together.
@@ -38,7 +38,7 @@ OVER = (InterviewSession.State.ENDED, InterviewSession.State.SCORED)
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """What a socket was opened with: the session, the role, and the key of the browser's cookie session."""
+    """Identity of an open socket: the session, the role, and the key of the browser's cookie session."""
 
     session: str
     role: str

@@ -1,4 +1,4 @@
-"""What the session services refuse, in sentences for people.
+"""Refusals of the session services, in sentences for people.
 
 SessionError        the request cannot be done; names the field it is about
   StaleEdit         somebody else (or another tab) saved first; nothing was overwritten

@@ -1,4 +1,4 @@
-"""What people type, checked before a service sees it. Errors stand at the field they are about."""
+"""Forms: input is checked before a service sees it. Errors stand at the field they are about."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class SessionForm(forms.Form):
 
 
 class PlanBuilderForm(forms.Form):
-    """What a plan is besides its parts."""
+    """Fields of a plan besides its parts."""
 
     title = forms.CharField(max_length=MAX_TITLE_LENGTH, error_messages={"required": "Give the plan a title."})
     summary = forms.CharField(

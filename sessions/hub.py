@@ -41,7 +41,7 @@ class Audience:
 
 
 class Feed:
-    """What one browser has yet to get. ``seq`` is the newest frame it has or will get, as far as is known.
+    """Frames that one browser has yet to get. ``seq`` is the newest frame it has or will get, as far as is known.
 
     A frame that is next for a browser which waits for it is written at once; else its task asks with ``next``.
     """

@@ -1,4 +1,4 @@
-"""Who is at a session's pages right now: told by open connections, forgotten within seconds of their end.
+"""People at a session's pages right now: told by open connections, forgotten within seconds of their end.
 
 A connection says that it is there and goes on saying so; what has not been heard of for ``KEEP_S`` is gone, so that
 a web process that dies leaves no ghosts. Redis keeps it; while Redis is away, nobody can tell.

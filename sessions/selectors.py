@@ -1,4 +1,4 @@
-"""What pages and exports read. Permission is part of the look-up, so that nobody can forget it."""
+"""Queries of pages and exports. Permission is part of the look-up, so that nobody can forget it."""
 
 from __future__ import annotations
 

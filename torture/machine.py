@@ -1,4 +1,4 @@
-"""What a machine breaks under an installation: its disk is full, its wall clock is set. Each where it can be done."""
+"""Failures of the machine under an installation: a full disk, a wall clock that is set. Each where it can be done."""
 
 from __future__ import annotations
 

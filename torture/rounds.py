@@ -59,7 +59,7 @@ Versions = Callable[[Place, UUID], list[Any]]
 
 @dataclass
 class Outcome:
-    """What became of a round."""
+    """Outcome of a round."""
 
     number: int
     place: str

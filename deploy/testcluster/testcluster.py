@@ -37,7 +37,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 HOST = "127.0.0.1"
 ADVERTISED = "172.16.0.2"
-"""Where pods find the API server, as the service `kubernetes` tells; a loopback address it would not tell."""
+"""Address of the API server for pods, as the service `kubernetes` tells it; a loopback address it would refuse."""
 START_SECONDS = 60
 CACHE = Path.home() / ".cache" / "faultline"
 MARK = "testcluster"

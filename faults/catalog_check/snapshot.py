@@ -1,4 +1,4 @@
-"""What a candidate may change, as it was at some moment: brought back before the next route.
+"""Snapshot of all that a candidate may change, brought back before the next route.
 
 No session does that. It stands in for a fresh cluster, or a fresh fault, at a tenth of the price.
 """

@@ -12,7 +12,7 @@ Obj = dict[str, Any]
 Writes = frozenset[tuple[str, str]]
 """Managers of an object's fields, and when they last wrote."""
 CONTROL_PLANE = ("kube-", "kubelet")
-"""What the names of managers begin with that write at any time."""
+"""Beginnings of names of field managers that write at any time."""
 EVENT = ("v1", "Event")
 
 

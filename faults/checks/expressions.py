@@ -8,22 +8,16 @@ raise: a missing field is an empty value, so that an expression over half-made o
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
-# The package imports its command line, with typer, rich and prompt_toolkit: 10 MB, and a tenth of what a start costs.
-sys.modules.setdefault("cel.cli", ModuleType("cel.cli"))
-
-import cel  # noqa: E402
-
-from faults.checks import listed_devices, placement, programs  # noqa: E402
-from faults.checks.lookups import dig as _dig  # noqa: E402
-from faults.checks.lookups import rows as _rows  # noqa: E402
-from faults.checks.quantities import parse_quantity  # noqa: E402
+from faults.checks import listed_devices, placement, programs
+from faults.checks.cel_library import cel
+from faults.checks.lookups import dig as _dig
+from faults.checks.lookups import rows as _rows
+from faults.checks.quantities import parse_quantity
 
 MAX_LENGTH = 2000
 GPU = "nvidia.com/gpu"
@@ -108,7 +102,7 @@ def _statuses(pod: Any) -> list[Any]:
 
 
 def _waiting_reason(pod: Any) -> str:
-    """Why a container of the pod waits, such as CrashLoopBackOff; empty where none waits."""
+    """The reason for which a container of the pod waits, such as CrashLoopBackOff; empty where none waits."""
     reasons = (_dig(status, "state.waiting.reason", "") for status in _statuses(pod))
     return next((str(reason) for reason in reasons if reason), "")
 

@@ -1,4 +1,4 @@
-"""When a failing check has failed for long enough to count. Pure: time comes in as a value.
+"""Hold time of failing checks: a failure counts once it has lasted. Pure: time comes in as a value.
 
 A cluster that comes back from an outage, or an observer that has just started, sees pods that are not ready yet. So
 nothing counts as failing during a grace period after an error, a gap between two looks, or a restart; and outside of

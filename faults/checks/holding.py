@@ -1,4 +1,4 @@
-"""When a passing check has passed for long enough. Pure: time comes in as a value."""
+"""Hold time of passing checks. Pure: time comes in as a value."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ Read = ObjectRead | LogRead | MetricRead | AccessRead | PageRead | CommandRead
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must be true of the cluster.
+    """A condition that must be true of the cluster.
 
     ``expr`` is CEL and gives true or false; ``found`` is CEL and tells a person what was seen.
     """

@@ -27,7 +27,7 @@ MAX_COMMAND_PODS = 4
 
 
 class Reader(Protocol):
-    """Where conditions read: a cluster's API, a cache of it, or a test's own objects. All raise ``ClusterError``."""
+    """Source of conditions' reads: a cluster's API, its cache, or a test's objects. All raise ``ClusterError``."""
 
     def list(self, api_version: str, kind: str, namespace: str = "", label_selector: str = "") -> Objects:
         """Return the objects, whole; an empty namespace means every namespace."""

@@ -44,7 +44,7 @@ class Reply:
 
 
 class State(StrEnum):
-    """How far a step has come. The values are those of the database."""
+    """Progress of a step. The values are those of the database."""
 
     RECORDED = "recorded"
     APPLIED = "applied"

@@ -1,4 +1,4 @@
-"""What the engine needs of the world: a cluster and a journal."""
+"""Ports of the engine to the world: a cluster and a journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ResourceLike(Protocol):
 
     @property
     def verbs(self) -> frozenset[str]:
-        """What can be done with it."""
+        """Verbs that the kind supports."""
 
 
 class ClusterPort(Protocol):
@@ -84,7 +84,7 @@ class ClusterPort(Protocol):
 
 
 class Journal(Protocol):
-    """Where undos are committed before their steps are sent.
+    """Journal in which undos are committed before their steps are sent.
 
     Each call is atomic and durable when it returns, and raises ``StaleEpoch`` (having written nothing) once another
     worker has taken over.

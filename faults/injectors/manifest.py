@@ -26,7 +26,7 @@ class Create:
 
     @property
     def target(self) -> Target:
-        """Where the object will be."""
+        """Address of the object to be."""
         return Target.of(self.object)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import urllib3
 
 Refusal = Callable[[str], str]
-"""Why no connection may lead to an IP address; empty where it may."""
+"""The reason for which no connection may lead to an IP address; empty where one may."""
 
 
 def checked_pools(refusal: Refusal) -> dict[str, type[urllib3.HTTPConnectionPool]]:

@@ -44,7 +44,7 @@ _WHY = {
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Where a cluster is and how to prove who we are. PEM texts; exactly one of token and certificate is set."""
+    """Address of a cluster and proof of identity. PEM texts; exactly one of token and certificate is set."""
 
     server: str
     ca_pem: str
@@ -52,7 +52,7 @@ class Access:
     client_certificate_pem: str = ""
     client_key_pem: str = field(default="", repr=False)
     refusal: Callable[[str], str] | None = field(default=None, repr=False, compare=False)
-    """Why no connection may lead to an IP address, for clusters of others: a name may lead elsewhere by now."""
+    """Reason against connections to an IP address, for clusters of others: a name may lead elsewhere by now."""
     namespace: str = ""
     tls_server_name: str = ""
 

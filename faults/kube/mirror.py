@@ -31,7 +31,7 @@ _DEADLINE = "deadline"  # a key of its own: it moves without the lease, while a 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """What one Secret says. ``owns_namespace``: it was not there before us."""
+    """Contents of one Secret. ``owns_namespace``: we created the namespace."""
 
     name: str
     deadline: datetime | None

@@ -102,7 +102,7 @@ class ForwardedPort:
     def __init__(self, stream: CommandStream, opened: ExitStack) -> None:
         self.socket, self._far = socket.socketpair()
         self.refusal = ""
-        """What the kubelet says where nothing listens at the port."""
+        """The kubelet's words where nothing listens at the port."""
         self._stream, self._opened = stream, opened
         self._left = {_DATA: PORT_BYTES, _ERROR: PORT_BYTES}
         self._carrier = threading.Thread(target=self._carry, daemon=True)

@@ -19,10 +19,10 @@ MAX_REPLY_BYTES = 64 * 1024
 MAX_REPLY_S = 10.0
 _CHUNK_BYTES = 8 * 1024
 _CHARACTERS = "/%?&=+:@,;!$'()*~"
-"""What stays as it is in a path that comes encoded, with its query."""
+"""Characters kept as they are in an encoded path with its query."""
 _UNREACHED = ("error trying to reach", "no endpoints available", "no service port", "address not allowed")
 _NO_WAY = ("timeout", "no route to host", "network is unreachable", "address not allowed", "did not answer in time")
-"""What is said where a pod's network is out of the API server's reach, or perhaps only the program silent."""
+"""Message where a pod's network is out of the API server's reach, or perhaps only the program silent."""
 
 
 def proxy_path(namespace: str, server: str, path: str) -> str:

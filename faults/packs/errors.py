@@ -1,4 +1,4 @@
-"""What can be wrong with a pack."""
+"""Errors of packs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pack has to have when it is taken in, and stored versions of before need not."""
+"""Demands on packs that are taken in, and not on versions stored earlier."""
 
 from __future__ import annotations
 

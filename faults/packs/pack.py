@@ -50,12 +50,12 @@ class Pack:
     namespaces: Mapping[str, str]
     existing: tuple[str, ...]
     takes_away: tuple[str, ...]
-    """What the fault takes from the whole cluster, of that by which other scenarios may be judged."""
+    """Shares of the whole cluster that the fault takes, among those by which other scenarios may be judged."""
     needs_free: tuple[str, ...]
-    """What has to be free on every node."""
+    """Resources that have to be free on every node."""
     variants: tuple[Variant, ...]
     cluster_values: Mapping[str, ClusterValue]
-    """What the cluster decides, by name: where each value comes from."""
+    """Values that the cluster decides, by name, each with its source."""
     inject: tuple[InjectStep, ...]
     symptom: tuple[Condition, ...]
     symptom_seconds: float

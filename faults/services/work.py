@@ -1,4 +1,4 @@
-"""What every service that works on a run shares: its lease, its journals, its engine, and fenced status changes."""
+"""Lease, journals, engine and fenced status changes, shared by every service that works on a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every candidate may do is this list and nothing else, what they can read tells nothing, no path leads out.
+"""Candidates' rights: exactly this list, nothing to read that tells the fault, no path that leads out.
 
 What packs add to it: test_pack_rights.py.
 """

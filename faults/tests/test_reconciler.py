@@ -131,7 +131,7 @@ def test_a_cluster_that_hangs_holds_up_no_other(active, environment):
 
 
 def test_reverted_runs_are_looked_at_again_when_the_cluster_came_back_from_a_snapshot(active, environment, kube):
-    """What a snapshot brings back is recognised by its uid, so that this puts the old uids into the journal."""
+    """Put the old uids into the journal: objects from a snapshot are recognised by them."""
     for run in (active, environment):
         services.revert_run(run_id=run.pk, holder="w")
     rechecks = reconciler.Rechecks()

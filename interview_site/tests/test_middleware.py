@@ -1,4 +1,4 @@
-"""What goes out is small, and what was small before stays what it was."""
+"""Responses are small, and those that were small before are left alone."""
 
 from __future__ import annotations
 

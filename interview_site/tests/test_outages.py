@@ -1,4 +1,4 @@
-"""What is wrong outside of our code is one line; a mistake of ours keeps its traceback."""
+"""An outage outside of our code is one line; a mistake of ours keeps its traceback."""
 
 import os
 import sqlite3

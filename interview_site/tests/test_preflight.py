@@ -1,4 +1,4 @@
-"""What is missing is said before anything starts."""
+"""Everything missing is told before anything starts."""
 
 import os
 import platform

@@ -1,4 +1,4 @@
-"""Which server is found, and which versions are known to be safe."""
+"""Search for a Redis server, and versions known to be safe."""
 
 from __future__ import annotations
 

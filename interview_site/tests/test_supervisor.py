@@ -1,4 +1,4 @@
-"""What dies is started again; what is asked to stop ends in good order; nothing is left behind."""
+"""A process that dies is started again; one that is asked to stop ends in good order; nothing is left behind."""
 
 import fcntl
 import io

@@ -22,7 +22,7 @@ _YES, _NO = ("", "yes", "true"), ("no", "false")
 
 @dataclass
 class Attributes:
-    """What the file states; the rest is None or empty, and an import leaves it as the bank has it."""
+    """Attributes stated in a file; the rest is None or empty, and an import leaves it as the bank has it."""
 
     tags: list[str] = field(default_factory=list)
     difficulty: str = ""

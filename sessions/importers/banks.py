@@ -20,7 +20,7 @@ from sessions.models import Question, QuestionBank
 
 @dataclass
 class Report:
-    """What an import took and what it could not place. Lines count from 1."""
+    """Result of an import: taken questions, and lines without a place. Lines count from 1."""
 
     bank: str
     title: str

@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 
 def keep_verdicts(apps, schema_editor):
-    """What earlier versions told was told at once, and what failed then counted at once."""
+    """Date old findings at once: earlier versions told them at once, and failures counted at once."""
     states = apps.get_model("interview_sessions", "CheckState").objects
     states.update(told=models.F("verdict"))
     states.filter(verdict="fail").update(failing_since=models.F("checked_at"), failed_at=models.F("checked_at"))

@@ -1,4 +1,4 @@
-"""What was tried lately, so that guessing stays slow."""
+"""Recent attempts, counted so that guessing stays slow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pods of a session did over its time, as Prometheus told it."""
+"""Metrics of a session's pods over its time, as Prometheus told them."""
 
 from __future__ import annotations
 

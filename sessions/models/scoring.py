@@ -49,7 +49,7 @@ class Assessment(models.Model):
 
 
 class AssessmentRevision(AppendOnly):
-    """What an interviewer submitted, word for word; a later change is a new revision."""
+    """A submission of an interviewer, word for word; a later change is a new revision."""
 
     assessment = models.ForeignKey(Assessment, on_delete=models.PROTECT, related_name="revisions")
     number = models.PositiveIntegerField()

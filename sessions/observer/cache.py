@@ -94,7 +94,7 @@ class Cache:
 
     @property
     def heard_at(self) -> datetime | None:
-        """When the cluster last gave a sign of life; None before the first list."""
+        """Time of the cluster's last sign of life; None before the first list."""
         with self._lock:
             return self._heard
 

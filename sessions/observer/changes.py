@@ -63,7 +63,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What probably made a check fail. ``traceable``: a tool such as kubectl asked for it, no part of the cluster."""
+    """Probable cause of a failing check. ``traceable``: a tool such as kubectl asked, no part of the cluster."""
 
     change: str = ""
     changed_by: str = ""

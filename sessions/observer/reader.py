@@ -1,4 +1,4 @@
-"""Where checks read: objects from the cache, logs from the cluster, all else from answers that are kept."""
+"""Reads of checks: objects from the cache, logs from the cluster, all else from answers that are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which panels need drawing, and drawing them: once for each role, sent as the rows that changed.
+"""Drawing of dirty panels: once for each role, sent as the rows that changed.
 
 The first change is drawn at once; what follows within ``MIN_PAUSE_S`` goes into one frame with it.
 """

@@ -1,4 +1,4 @@
-"""What must happen though nobody asks: jobs to relay, runs that are overdue, sessions to release."""
+"""Upkeep that nobody asks for: jobs to relay, runs that are overdue, sessions to release."""
 
 from __future__ import annotations
 

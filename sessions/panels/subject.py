@@ -1,4 +1,4 @@
-"""What every panel is drawn from, and the rows it reads, each fetched once for a page."""
+"""Subject of all panels: a session and the rows they read, each fetched once for a page."""
 
 from __future__ import annotations
 

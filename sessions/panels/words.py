@@ -1,4 +1,4 @@
-"""How each state is shown: a shape, a word and a hue, the same on every page.
+"""Signs of states: a shape, a word and a hue, the same on every page.
 
 A broken pod is often right here. So "active" is amber (as designed) and only what is our problem is red.
 """

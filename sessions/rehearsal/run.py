@@ -46,7 +46,7 @@ class RehearsalError(Exception):
 
 @dataclass
 class Report:
-    """What a rehearsal found. Durations are in seconds."""
+    """Findings of a rehearsal. Durations are in seconds."""
 
     scenario: str
     solution: str

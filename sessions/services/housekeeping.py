@@ -1,4 +1,4 @@
-"""What must happen though nobody asks: called by the observer, safe to call at any time and from anywhere."""
+"""Upkeep that nobody asks for: called by the observer, safe to call at any time and from anywhere."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ HOLD_S = 2.0  # for so long a lane waits for what takes its time; then it takes 
 SOON = timedelta(seconds=1)
 PREPARE, RELEASE = "prepare", "release"
 MOVING = ("state", "cluster", "environment", "release_asked_at", "released_at")
-"""What changes of a session while it is prepared or released; its clock stands still."""
+"""Changes of a session while it is prepared or released; its clock stands still."""
 Status = PreparationPhase.Status
 UNDECIDED = (Status.FAILED, Status.WAITING)
 

@@ -1,4 +1,4 @@
-"""What every service shares: the locked row, the compare-and-swap of its state, and checked input."""
+"""Rows under lock, the compare-and-swap of their state, and checked input, shared by every service."""
 
 from __future__ import annotations
 

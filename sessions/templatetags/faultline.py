@@ -1,4 +1,4 @@
-"""What templates of every page use: icons, chips, clocks, ages and Markdown."""
+"""Icons, chips, clocks, ages and Markdown for the templates of every page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changed in a cluster before a check failed, and by which field manager."""
+"""Changes in a cluster before a check failed, and their field managers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may listen to a session's panels, and what they hear."""
+"""Listeners of a session's panels: those admitted, and the frames they get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where things are on the screen, in a real browser."""
+"""Positions on the screen, in a real browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a page costs: queries of the database, and bytes on the way."""
+"""Budgets of pages: queries of the database, and bytes on the way."""
 
 from __future__ import annotations
 

@@ -354,7 +354,7 @@ def test_a_release_ends_though_the_candidate_has_deleted_and_changed_what_was_in
 
 
 def test_it_goes_on_when_the_cluster_has_forgotten_the_environment(preparing, ada):
-    """What a cluster that was killed comes back with may be a second old."""
+    """A cluster that was killed may come back with a state one second old."""
     preparing.phases.filter(key__startswith="inject").update(status="failed")
     jobs.prepare_session(preparing.pk)
     preparing.refresh_from_db()

@@ -1,4 +1,4 @@
-"""Who is at a session's pages: told by connections, shown to the other side within a moment."""
+"""Presence at a session's pages: told by connections, shown to the other side within a moment."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def text_of(card):
 
 @pytest.fixture(scope="module")
 def built():
-    """What is built of the story for the first test that asks: each telling takes half a second of computing."""
+    """Story built for the first test that asks, and kept: each telling takes half a second of computing."""
     return {}
 
 

@@ -44,18 +44,18 @@ BASELINE = {
     "api-machinery": (59, 61), "apps": (30, 52), "architecture": (1, 1), "auth": (7, 10), "cli": (12, 17),
     "instrumentation": (4, 4), "scheduling": (2, 2),
 }  # fmt: skip
-"""What a real control plane 1.34.4 with four simulated nodes passes, of how many."""
+"""Specs that a real control plane 1.34.4 with four simulated nodes passes, and how many there are."""
 JOINED = {"apps": (50, 52), "auth": (9, 10), "cli": (14, 17), "node": (88, 89)}
-"""What it passes with four nodes of kubesim's that have joined it, where that was measured."""
+"""The same with four nodes of kubesim's that have joined it, for the groups where that was measured."""
 LISTED = {
     "Aggregator Should be able to support the 1.17 Sample API Server": (
         "its pod is the suite's sample API server beside an etcd: two real programs, of which simulated containers "
         "have none; groups that another server answers for are tested with one of our own"
     ),
 }
-"""What cannot pass, by the beginning of its name within the suite's hierarchy, and why."""
+"""Specs that cannot pass, by the beginning of their names within the suite's hierarchy, each with the reason."""
 FOCUS = "focus"
-"""Where the report of specs of one's own choice lies."""
+"""The folder of the report of specs of one's own choice."""
 LONGEST_REASON = 160
 HEAD = """\
 # Conformance
@@ -89,7 +89,7 @@ class ConformanceError(Exception):
 
 @dataclass
 class Outcome:
-    """What came of one group: the names of its specs, why some failed, and why those cannot pass that are known."""
+    """Results of one group: names of its specs, reasons of failures, and of those known to be unable to pass."""
 
     passed: list[str] = field(default_factory=list)
     failed: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from kubesim.schema.openapi_table import EXTENSION, REFERENCE, SCALARS, SPACES, 
 OWN = "io.k8s."
 CONTENTS = ("items", "additionalProperties")
 VALUES = "\n\nPossible enum values:\n"
-"""What follows here in a text is made from the schema's own list."""
+"""Beginning of a list of values in a description; the list is made again from the schema."""
 
 
 def main() -> None:

@@ -30,7 +30,7 @@ FIELD = re.compile(r'^\s+(?:\w+\s+)?([\w\[\]\.\*]+)\s+`json:"(\w+)([^"]*)"([^`]*
 SCALARS = ("string", "bool", "int32", "int64", "int", "float64")
 OWN_JSON = ("Time", "MicroTime", "Quantity", "IntOrString", "Duration", "RawExtension", "FieldsV1")
 PACKAGES = {"metav1": "v1", "corev1": "v1", "apiv1": "v1"}
-"""How Go calls packages that are imported under another name."""
+"""Go's names of packages that are imported under another name."""
 NAMES: set[str] = {"UID", "NodeName"}
 """Types of all packages that have a name and are no structs."""
 Facts = dict[str, Any]
