@@ -120,15 +120,8 @@ class _Evaluation:
             raise QueryError("bad_data", "expected a scalar")
         return value
 
-    def text(self, node: Any) -> str:
-        if not isinstance(node, ast.StringLiteral):
-            raise QueryError("bad_data", "expected a string")
-        return str(node.val)
-
     def argument(self, kind: str, node: Any, at: float, depth: int) -> Any:
         """Return what a function is given of a kind (see ``_CALLS``)."""
-        if kind == "t":
-            return self.text(node)
         value = {"v": self.vector, "m": self.matrix, "s": self.scalar}[kind.lower()](node, at, depth)
         return (node, value) if kind.isupper() else value
 
@@ -252,14 +245,7 @@ def _call(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
         raise QueryError("bad_data", f'invalid parameter "query": the function {name} is not supported here')
     wanted, call = _CALLS[name]
     given = [run.argument(kind, each, at, depth) for kind, each in zip(wanted, arguments, strict=False)]
-    return _distinct(call(*given, **({"at": at} if name in _TIMED else {})))
-
-
-def _distinct(value: Value) -> Value:
-    """Return a value as it is. Raises QueryError where two elements of a vector have come to the same labels."""
-    if isinstance(value, list) and len({tuple(sorted(item.labels.items())) for item in value}) < len(value):
-        raise QueryError("execution", "vector cannot contain metrics with the same labelset")
-    return value
+    return call(*given, **({"at": at} if name == "time" else {}))
 
 
 def _each_window(matrix: Matrix, of: Callable[[Window], float | None], name: str = "") -> Vector:
@@ -287,16 +273,6 @@ def _bare(node: Any) -> Any:
     return node
 
 
-def _predicted(matrix: Matrix, ahead: float, at: float) -> Vector:
-    return _each_window(matrix, lambda window: functions.predict_linear(window, at, ahead))
-
-
-def _quantiles(share: float, matrix: Matrix) -> Vector:
-    return _each_window(matrix, lambda window: functions.quantile_over_time(share, window))
-
-
-_TIMED = frozenset({"time", "predict_linear"})
-"""Functions that are told the moment for which they are asked."""
 _CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
     "time": ("", lambda at: at),
     "scalar": ("v", lambda vector: vector[0].value if len(vector) == 1 else math.nan),
@@ -306,12 +282,9 @@ _CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
     "round": ("vs", functions.rounded),
     "sort": ("v", functions.ordered),
     "sort_desc": ("v", partial(functions.ordered, descending=True)),
-    "label_replace": ("vtttt", functions.label_replace),
-    "predict_linear": ("ms", _predicted),
-    "quantile_over_time": ("sm", _quantiles),
     "histogram_quantile": ("sv", functions.histogram_quantile),
 }
-"""The arguments of each function (vector, matrix, scalar, text; V, M: with the expression), and the function."""
+"""The arguments of each function (vector, matrix, scalar; V, M: with the expression), and the function."""
 _NODES: dict[type, Callable[[_Evaluation, Any, float, int], Value]] = {
     ast.NumberLiteral: lambda run, node, at, depth: float(node.val),
     ast.StringLiteral: lambda run, node, at, depth: str(node.val),

@@ -7,18 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
-
-import re2
 
 from kubesim.metrics.promql.values import (
-    LABEL,
     NAME,
     QueryError,
     Sample,
     Vector,
     Window,
-    compiled,
     key,
     key_without,
     number,
@@ -42,16 +37,6 @@ def mean(values: Sequence[float]) -> float:
     return total(value / count for value in values)
 
 
-def variance(values: Sequence[float]) -> float:
-    """Return the variance of a whole population."""
-    middle = mean(values)
-    return total(_square(value - middle) for value in values) / len(values)
-
-
-def _square(value: float) -> float:
-    return value * value
-
-
 def most(values: Iterable[float]) -> float:
     """Return the greatest; what is not a number does not count beside one that is."""
     return max((value for value in values if not math.isnan(value)), default=math.nan)
@@ -71,15 +56,10 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda value: float(function(value)) if math.isfinite(value) else value
 
 
-def _root(value: float) -> float:
-    return math.sqrt(value) if value >= 0 else math.nan
-
-
 MATH: dict[str, Callable[[float], float]] = {
     "abs": abs,
     "ceil": _whole(math.ceil),
     "floor": _whole(math.floor),
-    "sqrt": _root,
 }
 
 
@@ -105,43 +85,6 @@ def ordered(vector: Vector, *, descending: bool = False) -> Vector:
     """Return a vector by value, not-a-numbers last."""
     sign = -1 if descending else 1
     return sorted(vector, key=lambda s: (math.isnan(s.value), 0.0 if math.isnan(s.value) else sign * s.value))
-
-
-def label_replace(vector: Vector, target: str, replacement: str, source: str, pattern: str) -> Vector:
-    """Set a label from another that matches a pattern. Raises QueryError for a bad pattern."""
-    if not LABEL.fullmatch(target):
-        raise QueryError("execution", f"invalid destination label name in label_replace(): {target}")
-    try:
-        expression = compiled(pattern)
-    except re2.error as error:
-        raise QueryError("execution", f"invalid regular expression in label_replace(): {pattern}") from error
-    return [
-        _replaced(sample, expression.fullmatch(sample.labels.get(source, "")), target, replacement)
-        for sample in vector
-    ]
-
-
-def _replaced(sample: Sample, match: Any | None, target: str, replacement: str) -> Sample:
-    if match is None:
-        return sample
-    text = re2.sub(
-        r"\$(?:(\$)|\{(\w+)\}|(\w+))",
-        lambda found: found.group(1) or _group(match, found.group(2) or found.group(3)),
-        replacement,
-    )
-    return Sample(_with(sample.labels, target, text), sample.value)
-
-
-def _group(match: Any, name: str) -> str:
-    try:
-        return match.group(int(name) if name.isdecimal() else name) or ""
-    except (IndexError, KeyError):
-        return ""
-
-
-def _with(labels: object, name: str, value: str) -> dict[str, str]:
-    changed = {**dict(labels), name: value}  # type: ignore[call-overload]
-    return {key: text for key, text in changed.items() if text}
 
 
 def histogram_quantile(share: float, vector: Vector) -> Vector:
@@ -214,21 +157,6 @@ def irate(window: Window) -> float | None:
     return (last if last < before else last - before) / (at - before_at)
 
 
-def regression(window: Window, at: float) -> tuple[float, float] | None:
-    """Return slope per second and value at ``at`` of the straight line through a window."""
-    if len(window.points) < 2:
-        return None
-    count = len(window.points)
-    xs = [point[0] - at for point in window.points]
-    ys = [point[1] for point in window.points]
-    if all(y == ys[0] for y in ys):
-        return (math.nan, math.nan) if math.isinf(ys[0]) else (0.0, ys[0])
-    mean_x, mean_y = total(xs) / count, total(ys) / count
-    spread = total((x - mean_x) ** 2 for x in xs)
-    slope = total((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / spread
-    return slope, mean_y - slope * mean_x
-
-
 def _resets_sum(window: Window) -> float:
     values = [value for _, value in window.points]
     return total(before for before, after in zip(values, values[1:], strict=False) if after < before)
@@ -255,7 +183,6 @@ SUMMARIES: dict[str, Callable[[list[float]], float]] = {
     "count_over_time": lambda values: float(len(values)),
     "last_over_time": lambda values: values[-1],
     "present_over_time": lambda values: 1.0,
-    "stddev_over_time": lambda values: math.sqrt(variance(values)),
     "changes": _changes,
     "resets": _resets,
 }
@@ -275,20 +202,7 @@ def over_time(name: str, window: Window) -> float | None:
     return SUMMARIES[name](_values(window)) if window.points else None
 
 
-def quantile_over_time(share: float, window: Window) -> float | None:
-    """Return a quantile of a window's values."""
-    return quantile(share, _values(window)) if window.points else None
-
-
-def predict_linear(window: Window, at: float, seconds: float) -> float | None:
-    """Return where the line through a window is ``seconds`` after ``at``."""
-    line = regression(window, at)
-    return None if line is None else line[0] * seconds + line[1]
-
-
 Group = tuple[tuple[str, str], ...]
-
-
 SIMPLE: dict[str, Callable[[list[float]], float]] = {
     "sum": total,
     "avg": mean,
@@ -296,7 +210,6 @@ SIMPLE: dict[str, Callable[[list[float]], float]] = {
     "max": most,
     "count": lambda values: float(len(values)),
     "group": lambda values: 1.0,
-    "stddev": lambda values: math.sqrt(variance(values)),
 }
 PICKING = frozenset({"topk", "bottomk"})
 
