@@ -14,8 +14,8 @@ from typing import Any
 
 from kubesim.cel.run import LIMIT, MISSING, NEW_LIST, SPECIAL, Meter, Run, Step
 from kubesim.cel.run import compiled as steps_of
-from kubesim.cel.syntax import Node, SyntaxFault, parse_marked
-from kubesim.cel.values import NO_OVERLOAD, CelError, CostError, Optional
+from kubesim.cel.syntax import Node, SyntaxFault, parse
+from kubesim.cel.values import NO_OVERLOAD, CelError, CostError
 
 __all__ = ["CelError", "Program", "compiled"]
 CACHE = 2048
@@ -33,10 +33,10 @@ class Program:
     def __init__(self, text: str) -> None:
         """Compile ``text``; raises CelError with the parser's complaint."""
         try:
-            self.tree, plain = parse_marked(text)
+            self.tree = parse(text)
         except SyntaxFault as error:
             raise CelError(_complaint(text) or f"ERROR: <input>:1:1: Syntax error: {error}") from error
-        if complaint := _complaint(plain):
+        if complaint := _complaint(text):
             raise CelError(complaint)
         self._step = steps_of(self.tree)
 
@@ -208,8 +208,6 @@ def _has(node: Node) -> Step | None:
 
     def step(run: Run) -> Any:
         held = holder(run)
-        if isinstance(held, Optional):
-            held = held.held if held.has else None
         if held is None:
             return False
         if not isinstance(held, Mapping):
@@ -219,24 +217,8 @@ def _has(node: Node) -> Step | None:
     return step
 
 
-def _otherwise(node: Node) -> Step | None:
-    """Return ``or`` or ``orValue``: the second is asked only where the first has nothing."""
-    if not node.method or len(node.parts) != 2:
-        return None
-    (one, other), whole = map(steps_of, node.parts), node.text == "or"
-
-    def step(run: Run) -> Any:
-        found = one(run)
-        run.meter.add(1)
-        if not isinstance(found, Optional):
-            raise CelError(NO_OVERLOAD)
-        return (found if whole else found.held) if found.has else other(run)
-
-    return step
-
-
 MACROS: dict[str, Callable[[Node], Step | None]] = {
     "all": _deciding(enough=False), "exists": _deciding(enough=True), "exists_one": _exists_one, "filter": _filter,
-    "map": _map, "has": _has, "or": _otherwise, "orValue": _otherwise,
+    "map": _map, "has": _has,
 }  # fmt: skip
 SPECIAL.update(MACROS)

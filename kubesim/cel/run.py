@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from math import ceil
 from typing import Any
 
@@ -16,12 +15,10 @@ from kubesim.cel.values import (
     LARGEST,
     NAMESPACES,
     NO_OVERLOAD,
-    NONE,
     SMALLEST,
     TOO_DEAR,
     CelError,
     CostError,
-    Optional,
     check_size,
     compare,
     equal,
@@ -37,10 +34,10 @@ CHECK = 350_000
 """The cost of a question to the authorizer."""
 LIMIT = 1_000_000
 """The most that one expression may cost."""
-PATTERNS = frozenset(("find", "findAll", "matches"))
+PATTERNS = frozenset(("find", "matches"))
 SEARCHED_WHOLE = frozenset((
-    "_==_", "_!=_", "_+_", "@in", "contains", "equivalent", "indexOf", "intersects", "isSorted", "join",
-    "lastIndexOf", "max", "min", "sum",
+    "_==_", "_!=_", "_+_", "@in", "contains", "equivalent", "intersects", "isSorted", "join", "max",
+    "min", "sum",
 ))  # fmt: skip
 """Functions and operators that go through lists and maps."""
 
@@ -131,9 +128,7 @@ def _dotted(node: Node) -> str:
 
 
 def _member(held: Any, key: Any) -> Any:
-    """Return what is in a map or list, which may be missing itself. Raises CelError."""
-    if isinstance(held, Optional):
-        return Optional(True, _member(held.held, key)) if held.has and _has(held.held, key) else NONE
+    """Return what is in a map or list. Raises CelError."""
     if isinstance(held, list) and is_number(key):
         if not 0 <= key < len(held):
             raise CelError(f"index out of bounds: {_shown(key)}")
@@ -149,15 +144,6 @@ def _shown(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _has(held: Any, key: Any) -> bool:
-    """Tell whether a map, a list or what may be one has something."""
-    if isinstance(held, Optional):
-        return held.has and _has(held.held, key)
-    if isinstance(held, list):
-        return is_number(key) and 0 <= key < len(held)
-    return isinstance(held, Mapping) and isinstance(key, KEYS) and key in held
-
-
 def _index(node: Node) -> Step:
     holder, inner = map(compiled, node.parts)
 
@@ -169,48 +155,29 @@ def _index(node: Node) -> Step:
     return step
 
 
-def _maybe_member(node: Node) -> Step:
-    holder, inner = map(compiled, node.parts)
-
-    def step(run: Run) -> Any:
-        held, key = holder(run), inner(run)
-        run.meter.add(1)
-        found = held.held if isinstance(held, Optional) else held
-        return Optional(True, _member(found, key)) if _has(held, key) else NONE
-
-    return step
-
-
 def _list(node: Node) -> Step:
-    items = [(part.kind == "maybe", compiled(part.parts[0] if part.kind == "maybe" else part)) for part in node.parts]
+    items = [compiled(part) for part in node.parts]
 
     def step(run: Run) -> Any:
-        found = [(maybe, item(run)) for maybe, item in items]
+        found = [item(run) for item in items]
         run.meter.add(NEW_LIST)
-        return [value.held if maybe else value for maybe, value in found if not maybe or _given(value)]
+        return found
 
     return step
-
-
-def _given(value: Any) -> bool:
-    if not isinstance(value, Optional):
-        raise CelError(f"cannot initialize optional list element from non-optional value {value}")
-    return value.has
 
 
 def _map(node: Node) -> Step:
-    entries = [(entry.source == "?", compiled(entry.parts[0]), compiled(entry.parts[1])) for entry in node.parts]
+    entries = [(compiled(entry.parts[0]), compiled(entry.parts[1])) for entry in node.parts]
 
     def step(run: Run) -> Any:
         found: dict[Any, Any] = {}
-        for maybe, key_step, value_step in entries:
+        for key_step, value_step in entries:
             key, value = key_step(run), value_step(run)
             if not isinstance(key, KEYS):
                 raise CelError(f"unsupported key type: {type_of(key)}")
             if key in found:
                 raise CelError(f"Failed with repeated key: {_shown(key)}")
-            if not maybe or _given(value):
-                found[key] = value.held if maybe else value
+            found[key] = value
         run.meter.add(NEW_MAP)
         return found
 
@@ -287,18 +254,7 @@ def arithmetic(name: str, one: Any, other: Any) -> Any:
         case ("string", "string") | ("list", "list") if name == "_+_":
             check_size(len(one) + len(other))
             return one + other
-    if name in ("_+_", "_-_") and isinstance(one, datetime | timedelta) and isinstance(other, datetime | timedelta):
-        return _timed(name, one, other)
     raise CelError(NO_OVERLOAD)
-
-
-def _timed(name: str, one: Any, other: Any) -> Any:
-    try:
-        return one + other if name == "_+_" else one - other
-    except TypeError as error:
-        raise CelError(NO_OVERLOAD) from error
-    except OverflowError as error:
-        raise CelError("timestamp overflow" if isinstance(one, datetime) else "integer overflow") from error
 
 
 def _within(one: Any, many: Any) -> bool:
@@ -366,6 +322,6 @@ _KINDS: dict[str, Callable[[Node], Step]] = {
     "choice": _choice, "call": _call,
 }  # fmt: skip
 SPECIAL: dict[str, Callable[[Node], Step | None]] = {
-    "_&&_": _either, "_||_": _either, "_?._": _maybe_member, "_[?_]": _maybe_member,
+    "_&&_": _either, "_||_": _either,
 }  # fmt: skip
 """Calls that do not evaluate all that they are given, one after the other."""

@@ -46,7 +46,7 @@ class Node:
     parts: tuple[Node, ...] = ()
     method: bool = field(default=False)
     source: str = ""
-    """Of a literal what was written; of an item of a list or map "?" if it is left out where it has no value."""
+    """Of a literal what was written."""
 
 
 class _Parser:
@@ -62,8 +62,6 @@ class _Parser:
         self.tokens.append(("end", "", len(text)))
         self.next = 0
         self.depth = 0
-        self.marks: list[int] = []
-        """Where what may be missing is marked with a "?"."""
 
     def peek(self) -> str:
         kind, text, _ = self.tokens[self.next]
@@ -110,17 +108,13 @@ class _Parser:
     def member(self, found: Node) -> Node:
         while self.peek() in (".", "["):
             _, text, at = self.take()
-            optional = self.marked()
             if text == "[":
-                kind, name = ("call", "_[?_]") if optional else ("index", "_[_]")
-                found = Node(kind, name, at, (found, self.expression()))
+                found = Node("index", "_[_]", at, (found, self.expression()))
                 self.take("]")
                 continue
             _, written, start = self.take()
             name = written.strip("`")
-            if optional:
-                found = Node("call", "_?._", at, (found, Node("literal", "string", start, source=f'"{name}"')))
-            elif self.peek() == "(":
+            if self.peek() == "(":
                 start = self.take()[2]
                 found = Node("call", name, start, (found, *self.items(")", self.expression)), method=True)
             else:
@@ -142,7 +136,7 @@ class _Parser:
         if kind == "name":
             return self.named(text, at)
         closers: dict[str, tuple[str, str, Callable[[], Node]]] = {
-            "[": ("list", "]", self.optional), "{": ("map", "}", self.entry),
+            "[": ("list", "]", self.expression), "{": ("map", "}", self.entry),
         }  # fmt: skip
         if text == "(":
             found = self.expression()
@@ -161,23 +155,10 @@ class _Parser:
             return Node("call", text, start, tuple(self.items(")", self.expression)))
         return Node("name", text.strip("`"), at)
 
-    def marked(self) -> bool:
-        """Take the mark of what may be missing, if it is there."""
-        found = self.peek() == "?"
-        if found:
-            self.marks.append(self.take()[2])
-        return found
-
-    def optional(self) -> Node:
-        mark = "?" if self.marked() else ""
-        found = self.expression()
-        return Node("maybe", "?", found.at, (found,)) if mark else found
-
     def entry(self) -> Node:
-        mark = "?" if self.marked() else ""
         key = self.expression()
         at = self.take(":")[2]
-        return Node("entry", ":", at, (key, self.expression()), source=mark)
+        return Node("entry", ":", at, (key, self.expression()))
 
     def items(self, closer: str, item: Callable[[], Node]) -> list[Node]:
         found = []
@@ -191,21 +172,13 @@ class _Parser:
 
 def parse(text: str) -> Node:
     """Return an expression's tree. Raises SyntaxFault."""
-    return parse_marked(text)[0]
-
-
-def parse_marked(text: str) -> tuple[Node, str]:
-    """Return an expression's tree, and its text without the marks of what may be missing. Raises SyntaxFault."""
     parser = _Parser(text)
     found = parser.expression()
     if parser.tokens[parser.next][0] != "end":
         raise SyntaxFault(f"unexpected {parser.tokens[parser.next][1]!r}")
     if _depth(found) > DEEPEST_TREE:
         raise SyntaxFault("expression recursion limit exceeded")
-    plain = list(text)
-    for at in parser.marks:
-        plain[at] = " "
-    return found, "".join(plain)
+    return found
 
 
 def mentions(node: Node, name: str) -> bool:

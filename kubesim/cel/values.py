@@ -2,8 +2,8 @@
 
 Numbers are ``int`` and ``float``, times and durations those of ``datetime``; a quantity is a number, and
 a question to the authorizer a map. Of the libraries of Kubernetes those for addresses, networks, URLs, versions,
-formats and the formatting of texts are missing, and of CEL's own functions those for the parts of a time,
-unsigned numbers and bytes.
+formats and the formatting of texts are missing, as are the rarest functions of those for lists, texts, quantities
+and optional values; of CEL's own, unsigned numbers, bytes, and reckoning with times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re2
 from kubesim.api.quantity import QuantityError, parse
 from kubesim.times import parse_go_duration
 
-NAMESPACES = ("sets", "optional")
+NAMESPACES = ("sets",)
 """Names without a value on which functions are called; in the table, those functions begin with them."""
 UNCONVERTIBLE = "type conversion error from 'string' to '{}'"
 TRUTHS = {
@@ -59,7 +59,6 @@ class Optional:
     held: Any = None
 
 
-NONE = Optional()
 NO_OVERLOAD = "no such overload"
 TOO_DEAR = "operation cancelled: actual cost limit exceeded"
 LARGEST_VALUE = 10_000_000
@@ -268,11 +267,6 @@ def _value(optional: Optional) -> Any:
     return optional.held
 
 
-def _of_non_zero(value: Any) -> Optional:
-    zero = value is None or value is False or (isinstance(value, SIZED) and not value) or equal(value, 0)
-    return Optional() if zero else Optional(True, value)
-
-
 def _substring(text: str, start: int, end: int | None = None) -> str:
     last = len(text) if end is None else end
     if start > last and 0 <= start <= len(text):
@@ -280,11 +274,6 @@ def _substring(text: str, start: int, end: int | None = None) -> str:
     for at in (start, last):
         _check_index(at, len(text))
     return text[start:last]
-
-
-def _character(text: str, at: int) -> str:
-    _check_index(at, len(text))
-    return text[at : at + 1]
 
 
 def _check_index(at: int, most: int) -> None:
@@ -305,23 +294,6 @@ def _join(items: list[str], by: str = "") -> str:
 def _find(text: str, wanted: str) -> str:
     found = pattern(wanted).search(text)
     return str(found[0]) if found else ""
-
-
-def _find_all(text: str, wanted: str, most: int = -1) -> list[str]:
-    found = [match[0] for match in pattern(wanted).finditer(text)]
-    return found if most < 0 else found[:most]
-
-
-def _index(whole: Any, part: Any, start: int = 0) -> int:
-    if isinstance(whole, str):
-        return whole.find(part, start)
-    return whole.index(part) if part in whole else -1
-
-
-def _last_index(whole: Any, part: Any) -> int:
-    if isinstance(whole, str):
-        return whole.rfind(part)
-    return len(whole) - 1 - whole[::-1].index(part) if part in whole else -1
 
 
 def _sorted(items: list[Any]) -> bool:
@@ -366,12 +338,6 @@ def _number(text: Any) -> float:
     return int(value) if value.denominator == 1 else float(value)
 
 
-def _as_integer(number: float) -> int:
-    if not float(number).is_integer():
-        raise CelError("cannot convert value to integer")
-    return int(number)
-
-
 def _asks(field: str) -> Callable[..., dict[str, Any]]:
     """Return what adds one thing to a question to the authorizer."""
 
@@ -387,17 +353,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "endsWith": _in_text(str.endswith), "matches": _in_text(lambda text, part: bool(pattern(part).search(text))),
     "int": _int, "double": _double, "bool": _bool, "string": shown,
     "timestamp": _timestamp, "duration": _duration, "type": _type, "dyn": lambda value: value,
-    "optional.of": lambda value: Optional(True, value), "optional.none": Optional,
-    "optional.ofNonZeroValue": _of_non_zero, "hasValue": lambda optional: optional.has, "value": _value,
+    "hasValue": lambda optional: optional.has, "value": _value,
     "lowerAscii": str.lower, "upperAscii": str.upper, "trim": str.strip, "substring": _substring,
     "split": lambda text, by, *most: text.split(by, *(n - 1 for n in most)) if by else list(text),
     "replace": _replace,
-    "charAt": _character,
-    "indexOf": _index, "lastIndexOf": _last_index, "find": _find, "findAll": _find_all,
+    "find": _find,
     "join": _join,
     "isSorted": _sorted,
-    "first": lambda items: Optional(True, items[0]) if items else NONE,
-    "last": lambda items: Optional(True, items[-1]) if items else NONE,
     "sum": lambda items: sum(items[1:], items[0]) if items else 0,
     "min": _extreme("min", min), "max": _extreme("max", max),
     "sets.contains": _contains,
@@ -405,8 +367,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sets.equivalent": lambda one, other: _contains(one, other) and _contains(other, one),
     "quantity": _number, "isQuantity": _works(parse),
     "add": lambda one, other: one + other, "sub": lambda one, other: one - other,
-    "asInteger": _as_integer, "asApproximateFloat": float, "isInteger": lambda number: float(number).is_integer(),
-    "sign": lambda number: (number > 0) - (number < 0),
     "isGreaterThan": lambda one, other: one > other, "isLessThan": lambda one, other: one < other,
     "compareTo": lambda one, other: (one > other) - (one < other),
     **{name: _asks(name) for name in ("group", "resource", "subresource", "namespace", "name", "path",

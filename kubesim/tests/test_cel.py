@@ -8,11 +8,8 @@ from kubesim.cel.program import CelError, compiled
 @pytest.mark.parametrize(
     "text",
     [
-        "quantity('50k').isGreaterThan(quantity('20k'))", "quantity('50k').sub(20000) == quantity('30k')",
-        "quantity('1.5').sign() == 1", "!quantity('1500m').isInteger()", "!isQuantity('200a')",
-        "'abc 123 def 456'.findAll('[0-9]+') == ['123', '456']", "'abc 123'.find('[0-9]+') == '123'",
-        "'a b c'.findAll('[a-z]', 2) == ['a', 'b']", "[1, 3].isSorted()", "['b', 'a'].min() == 'a'",
-        "[1, 2, 2].lastIndexOf(2) == 2",
+        "quantity('50k').isGreaterThan(quantity('20k'))", "!isQuantity('200a')",
+        "'abc 123'.find('[0-9]+') == '123'", "['b', 'a'].min() == 'a'",
         "sets.contains(['a', 'b'], ['b'])", "sets.intersects([1, 2], [2])", "sets.equivalent([1, 1], [1])",
     ],
 )  # fmt: skip
@@ -23,10 +20,6 @@ def test_a_function_is_that_of_kubernetes(text):
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("a.?x.orValue(2)", 1), ("a[?'y'].orValue('none')", "none"), ("a.?y.hasValue()", False),
-        ("[?a.?x, ?a.?y, 3]", [1, 3]),
-        ("{?'k': a.?x, ?'l': a.?y}", {"k": 1}),
-        ("optional.none().or(optional.of('y')).value()", "y"),
         ("string(duration('90m'))", "5400s"), ("[1, 2, 3].map(i, i > 1, i * 2)", [4, 6]),
         ("string(1e30)", "1e+30"), ("int(-3.9)", -3), ("7 / -2", -3), ("-7 % 3", -1), ("string(1.0 / 0.0)", "+Inf"),
         ("true || 1 / 0 > 1", True), ("1 / 0 > 1 || true", True), ("{1: 'a'}[1.0]", "a"), ("0x1F", 31),
@@ -43,7 +36,8 @@ def test_an_expression_has_the_value_that_it_has_in_a_real_control_plane(text, v
     [
         "'a'.format([])", "semver('1.2.3').major() == 1", "[1].exists(i, v, v == 1)", "isIP('::1')",
         "cidr('10.0.0.0/8').containsIP('10.0.0.1')", "url('https://a').getHost() == 'a'",
-        "timestamp('2024-01-02T03:04:05Z').getHours() == 3", "a.?x.optMap(v, v + 1).orValue(0)",
+        "timestamp('2024-01-02T03:04:05Z').getHours() == 3", "optional.of(1).hasValue()",
+        "timestamp('2024-01-02T03:04:05Z') + duration('1h') > timestamp('2024-01-02T03:04:05Z')",
     ],
 )  # fmt: skip
 def test_what_is_missing_of_the_libraries_is_no_overload(text):
@@ -51,24 +45,29 @@ def test_what_is_missing_of_the_libraries_is_no_overload(text):
         compiled(text).run({"a": {"x": 1}})
 
 
-@pytest.mark.parametrize(("text", "why"), [("1u > 0u", "numbers without a sign"), ("b'x' == b'x'", "bytes")])
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1u > 0u", "numbers without a sign are not supported"), ("b'x' == b'x'", "bytes are not supported"),
+        ("a.?x.hasValue()", "unsupported syntax"), ("[?a.b]", "unsupported syntax"),
+    ],
+)  # fmt: skip
 def test_types_that_are_missing_are_told_of(text, why):
-    with pytest.raises(CelError, match=f"Syntax error: {why} are not supported"):
+    with pytest.raises(CelError, match=why):
         compiled(text)
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("a.?y.value()", "optional.none() dereference"), ("1 / 0", "division by zero"), ("1 % 0", "modulus by zero"),
+        ("1 / 0", "division by zero"), ("1 % 0", "modulus by zero"),
         ("9223372036854775807 + 1", "integer overflow"), ("[1, 2][5]", "index out of bounds: 5"),
         ("a.y", "no such key: y"),
         ("dyn(1) + dyn('a')", "no such overload"), ("nothing.a", "no such key: a"),
         ("[].max()", "max called on empty list"),
         ("'abc'.substring(5)", "index out of range: 5"), ("1 / 0 > 1 && true", "division by zero"),
-        ("{a: 1}", "unsupported key type: map"), ("a[?[1]].value()", "optional.none() dereference"),
+        ("{a: 1}", "unsupported key type: map"),
         ("timestamp(9223372036854775807)", "timestamp overflow"),
-        ("quantity('1.5').asInteger()", "cannot convert value to integer"),
     ],
 )  # fmt: skip
 def test_an_expression_without_a_value_fails_as_in_a_real_control_plane(text, why):
