@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ipaddress
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kubesim.admission.validation.networks import cluster_address_errors, headless
 from kubesim.api import status
-from kubesim.api.addresses import fourth, is_six
+from kubesim.api.addresses import ADDRESS_TEXT, fourth, is_six, parsed
 from kubesim.api.options import Options
 from kubesim.api.status import FieldError, invalid_value
 from kubesim.errors import ApiError, Obj
@@ -30,7 +30,6 @@ SINGLE, BOTH = "SingleStack", "RequireDualStack"
 OUT_OF_PORTS = f"provided port is not in the valid range. The range of valid ports is {PORTS[0]}-{PORTS[-1]}"
 NO_RANGE = "the provided network does not match the current range"
 OUT_OF_RANGE = f"is not in the valid range. The range of valid IPs is {RANGE}"
-NAMED = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
 MOST = 2**31 - 1
 ADDRESSES = ("clusterIP", "clusterIPs")
 POLICY = "spec.ipFamilyPolicy"
@@ -92,55 +91,38 @@ def _refuse(ops: Operations, new: Obj, errors: list[FieldError]) -> None:
 
 def _family_errors(spec: Obj, before: Obj | None) -> list[FieldError]:
     """Settle the policy and the families; return what cannot be on a cluster of IPv4 alone."""
-    everywhere = spec.get("clusterIP") == "None" and not spec.get("selector")
-    if "ipFamilyPolicy" not in spec:
-        spec["ipFamilyPolicy"] = (before or {}).get("ipFamilyPolicy") or (BOTH if everywhere else SINGLE)
-    errors = list(cluster_address_errors(spec, before)) or _policy_errors(spec, before or {})
-    if errors:
-        return errors
+    everywhere = headless(spec) and not spec.get("selector")
+    kept = (before or {}).get("ipFamilyPolicy") or (BOTH if everywhere else SINGLE)
+    policy = spec.setdefault("ipFamilyPolicy", kept)
+    errors = list(_address_errors(spec))
     if everywhere:
-        _both_families(spec)
-        return []
-    if spec["ipFamilyPolicy"] == BOTH:
+        both = () if policy == SINGLE else ("IPv4", "IPv6")
+        spec["ipFamilies"] = [*dict.fromkeys((*(spec.get("ipFamilies") or ["IPv4"]), *both))]
+        return errors
+    if policy == BOTH:
         errors.append(invalid_value(POLICY, BOTH, "this cluster is not configured for dual-stack services"))
-    for at, family in enumerate(spec.get("ipFamilies") or ()):
+    spec["ipFamilies"] = spec.get("ipFamilies") or ["IPv4"]
+    for at, family in enumerate(spec["ipFamilies"]):
         if family != "IPv4":
             errors.append(invalid_value(f"spec.ipFamilies[{at}]", family, "not configured on this cluster"))
-    if not spec.get("ipFamilies"):
-        spec["ipFamilies"] = ["IPv4"]
     return errors
 
 
-def _both_families(spec: Obj) -> None:
-    """A service without address and selector stands for endpoints of any family."""
-    families = spec["ipFamilies"] = spec.get("ipFamilies") or ["IPv4"]
-    if len(families) < 2 and spec["ipFamilyPolicy"] != SINGLE:
-        families.append("IPv6" if families[0] == "IPv4" else "IPv4")
+def _address_errors(spec: Obj) -> Iterator[FieldError]:
+    """Yield what is wrong with the addresses that a service asks for: the first is the one of IPv4, and alone."""
+    every = spec.get("clusterIPs") or []
+    if "".join(every[:1]) != spec.get("clusterIP", ""):
+        yield invalid_value("spec.clusterIPs", every, "first value must match `clusterIP`")
+    for at, text in enumerate(every):
+        if parsed(text) is None and (at or text != "None"):
+            yield invalid_value(f"spec.clusterIPs[{at}]", text, ADDRESS_TEXT)
+        elif at or is_six(text):
+            yield invalid_value(f"spec.clusterIPs[{at}]", every, "IPv6 is not configured on this cluster")
 
 
-def _policy_errors(spec: Obj, before: Obj) -> list[FieldError]:
-    """Return where the policy does not go with the families and addresses; the families follow the addresses."""
-    errors, single = [], spec["ipFamilyPolicy"] == SINGLE
-    for name, shown in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
-        given, had = spec.get(name) or [], before.get(name) or []
-        if before and single and given == had and len(given) > 1:
-            spec[name] = given[:1]
-        elif before and not single and len(given) < len(had) and given == had[: len(given)] and given:
-            why = f"must be 'SingleStack' to release the secondary {shown}"
-            errors.append(invalid_value(POLICY, spec["ipFamilyPolicy"], why))
-    for name, shown in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
-        if single and len(spec.get(name) or ()) == 2:
-            errors.append(invalid_value(POLICY, SINGLE, NAMED.format(shown)))
-    addresses = [] if headless(spec) else spec.get("clusterIPs") or []
-    for at, address in enumerate(addresses):
-        if at < len(spec.get("ipFamilies") or ()):
-            continue
-        if is_six(address):
-            why = "IPv6 is not configured on this cluster"
-            errors.append(invalid_value(f"spec.clusterIPs[{at}]", addresses, why))
-        else:
-            spec["ipFamilies"] = [*(spec.get("ipFamilies") or ()), "IPv4"]
-    return errors
+def headless(spec: Obj) -> bool:
+    """Tell whether a service has no address and wants none."""
+    return spec.get("clusterIPs") == ["None"]
 
 
 def _give_address(ops: Operations, new: Obj, options: Options) -> None:

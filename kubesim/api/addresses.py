@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
 
 ADDRESS_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -41,30 +40,3 @@ def network(text: str) -> Network | None:
     if found is None or not DIGITS.fullmatch(bits) or int(bits) > found.max_prefixlen:
         return None
     return ipaddress.ip_network((found, int(bits)), strict=False)
-
-
-def strict_errors(text: str) -> Iterator[str]:
-    """Yield what keeps a text from being an address in its one right form."""
-    found = parsed(text)
-    if found is None:
-        yield ADDRESS_TEXT
-    elif found.version == 4 and str(found) != text:
-        yield "must not have leading 0s"
-    elif isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped:
-        yield "must not be an IPv4-mapped IPv6 address"
-    elif str(found) != text:
-        yield f'must be in canonical form ("{found}")'
-
-
-def strict_range_errors(text: str) -> Iterator[str]:
-    """Yield what keeps a text from being a range of addresses in its one right form."""
-    found = network(text)
-    base, _, bits = text.partition("/")
-    if found is None:
-        yield CIDR_TEXT
-    elif (found.version == 4 and str(parsed(base)) != base) or str(int(bits)) != bits:
-        yield "must not have leading 0s in IP or prefix length"
-    elif parsed(base) != found.network_address:
-        yield "must not have bits set beyond the prefix length"
-    elif str(found) != text:
-        yield f'must be in canonical form ("{found}")'

@@ -182,7 +182,7 @@ def reaches(volume: Obj, node: NodeState) -> bool:
 
 def _allows(topology: Obj, node: NodeState) -> bool:
     expressions = topology.get("matchLabelExpressions") or ()
-    return all(node.labels.get(found["key"]) in found["values"] for found in expressions)
+    return all(node.labels.get(found.get("key")) in (found.get("values") or ()) for found in expressions)
 
 
 def _elsewhere(volume: Obj, node: NodeState) -> bool:

@@ -63,7 +63,6 @@ def test_every_type_of_rules_is_asked_of_something():
         "WatchOptions",
         "ReplicaTemplate",
         "StatefulTemplate",
-        "TopologyRequirement",
         "Taint",
     }
     of_volumes = {name for rule in rules.rules_of("kinds", "persistentvolumes")

@@ -19,7 +19,7 @@ from kubesim import data
 from kubesim.admission.validation import metadata
 from kubesim.admission.validation.metadata import SUBDOMAIN, dns_errors
 from kubesim.admission.validation.rules import CHECKS, PASSING, Check, Place, check, check_of_missing, errors_of
-from kubesim.api.addresses import ADDRESS_TEXT, network, parsed, strict_range_errors
+from kubesim.api.addresses import ADDRESS_TEXT, CIDR_TEXT, network, parsed
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors, value_errors
 from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, unsupported
@@ -34,10 +34,6 @@ WILDCARD_TEXT = (
     "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
     rf"regex used for validation is '\*\.{SUBDOMAIN}')"
 )
-ONE_EACH = "may specify no more than one IP for each IP family"
-HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-PREFIXED = 'must be a domain-prefixed path (such as "acme.io/foo")'
-SEGMENTS = "should be a domain with at least three segments separated by dots"
 REQUEST = b"-----BEGIN CERTIFICATE REQUEST-----"
 MIXED = "may have mixed case, but should otherwise match: "
 
@@ -87,12 +83,6 @@ def always_one_of(
     """One of some values; the answer names ``nil`` as another."""
     shown = (*choices, "nil") if nil else tuple(choices)
     return () if value in choices else (unsupported(where, value or "", shown),)
-
-
-@check
-def each_of(values: list[Any], where: str, place: Place, choices: Sequence[str]) -> Iterable[FieldError]:
-    """A list each of whose values is one of these; the error names the list."""
-    return [unsupported(where, value, tuple(choices)) for value in values if value not in choices]
 
 
 @check
@@ -238,34 +228,6 @@ def dns(value: str, where: str, place: Place, form: str) -> Iterable[FieldError]
 
 
 @check
-def domain_path(value: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A path with a domain before it."""
-    host, _, path = value.partition("/")
-    if not value:
-        yield required_value(where)
-    elif not host or not path:
-        yield invalid_value(where, value, PREFIXED)
-    else:
-        yield from (invalid_value(where, host, why) for why in dns_errors(host, "subdomain"))
-        if not re.fullmatch(HTTP_PATH, path):
-            yield invalid_value(where, path, f"Invalid path (regex used for validation is '{HTTP_PATH}')")
-
-
-@check_of_missing
-def service_ranges(texts: list[str] | None, where: str, place: Place) -> Iterator[FieldError]:
-    """The ranges of the addresses of services: one of each family."""
-    if not texts:
-        yield required_value(where, "at least one CIDR required")
-    elif len(texts) > 2:
-        yield invalid_value(where, {"CIDRs": texts}, "may only hold up to 2 values")
-    else:
-        wrong = [(at, why) for at, text in enumerate(texts) for why in strict_range_errors(text)]
-        yield from (invalid_value(f"{where}[{at}]", texts[at], why) for at, why in wrong)
-        if len(texts) == 2 and len({":" in text for text in texts if network(text)}) == 1 and not wrong:
-            yield invalid_value(where, texts, f"{ONE_EACH}, i.e 192.168.0.0/24 and 2001:db8::/64")
-
-
-@check
 def no_longer(value: str, where: str, place: Place, most: int) -> Iterable[FieldError]:
     """A text of at most so many bytes."""
     long = FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {most} bytes")
@@ -316,24 +278,6 @@ def endpoint_errors(text: str) -> Iterator[str]:
         yield "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
 
 
-def _full_name_errors(name: str) -> Iterable[str]:
-    """Return what is wrong with a name within a domain of somebody's own."""
-    return dns_errors(name, "subdomain") or (() if name.count(".") > 1 else (SEGMENTS,))
-
-
-def _path_errors(path: str) -> Iterator[str]:
-    """Yield what is wrong with the path at which a service is asked, of segments that are names."""
-    if path == "//":
-        yield "segment[0] may not be empty"
-    if path in ("/", "//"):
-        return
-    if not path.startswith("/"):
-        yield "must start with a '/'"
-    for at, step in enumerate(path[1:].removesuffix("/").split("/")):
-        wrong = [f": {why}" for why in dns_errors(step, "subdomain")] if step else [" may not be empty"]
-        yield from (f"segment[{at}]{why}" for why in wrong)
-
-
 @cache
 def _forms() -> dict[str, list[tuple[re.Pattern[str], str]]]:
     """Return the patterns of each form with what is said of a text that does not match."""
@@ -346,7 +290,7 @@ def form_errors(word: str, text: str) -> list[str]:
     return [why.replace("{}", text) for pattern, why in _forms()[word] if not pattern.fullmatch(text)]
 
 
-UNASKED = ("port name", "key", "variable", "full name", "service path")
+UNASKED = ("port name", "key", "variable")
 """Forms of which nothing is asked where a field is empty."""
 TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
     **{word: partial(form_errors, word) for word in _forms()},
@@ -355,11 +299,10 @@ TEXTS: dict[str, Callable[[str], Iterable[str]]] = {
     "segment": metadata.path_errors,
     "address": lambda text: () if parsed(text) else (ADDRESS_TEXT,),
     "no address": lambda text: ("must be a DNS name, not an IP address",) if parsed(text) else (),
+    "range": lambda text: () if network(text) else (CIDR_TEXT,),
     "external address": lambda text: endpoint_errors(text) if parsed(text) else (ADDRESS_TEXT,),
     "endpoint address": endpoint_errors,
     "host name": _host_errors,
-    "full name": _full_name_errors,
-    "service path": _path_errors,
     "driver name": lambda text: dns_errors(text.lower(), "subdomain"),
     "handler": dns_errors,
     "request": lambda text: (

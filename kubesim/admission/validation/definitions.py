@@ -7,11 +7,10 @@ its answers are those of that form.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, errors_of
-from kubesim.api.status import FieldError, duplicate, invalid_value, required
+from kubesim.api.status import FieldError, invalid_value, required
 from kubesim.custom.schemas import schema_errors
 from kubesim.errors import Obj
 
@@ -19,17 +18,6 @@ PARTS = {"schema": "validation", "subresources": "subresources",
          "additionalPrinterColumns": "additionalPrinterColumns", "selectableFields": "selectableFields"}  # fmt: skip
 """The parts of a version, and where they stand when all versions have the same."""
 SHOWN = ("Schema", "Subresources", "AdditionalPrinterColumns", "SelectableFields")
-SELECTABLE = ("string", "boolean", "integer")
-APPROVED = "api-approved.kubernetes.io"
-PROTECTED = (".k8s.io", ".kubernetes.io")
-NOT_APPROVED = (
-    f'protected groups must have approval annotation "{APPROVED}", see '
-    "https://github.com/kubernetes/enhancements/pull/1111"
-)
-NO_SCALAR = (
-    "must point to a field of type string, boolean or integer. "
-    "Enum string fields and strings with formats are allowed."
-)
 
 
 @check
@@ -45,14 +33,6 @@ def common_parts(versions: list[Obj], where: str, place: Place) -> Iterator[Fiel
     """What all versions have in common."""
     with_status = any(_has_status(version) for version in versions)
     return _part_errors(_shared(versions), "spec", PARTS["schema"], with_status=with_status)
-
-
-@check
-def approved(group: str, where: str, place: Place) -> Iterator[FieldError]:
-    """The groups of Kubernetes itself are protected."""
-    notes = (place.above.value["metadata"] if place.above else {}).get("annotations") or {}
-    if f".{group}".endswith(PROTECTED) and APPROVED not in notes:
-        yield required(f"metadata.annotations[{APPROVED}]", NOT_APPROVED)
 
 
 def _shared(versions: list[Obj]) -> Obj:
@@ -118,42 +98,6 @@ def _part_errors(parts: Obj, path: str, schema_name: str, *, with_status: bool) 
         yield from errors_of("types", "Scale", Place(scale, f"{path}.subresources.scale"))
     for at, column in enumerate(parts.get("additionalPrinterColumns") or ()):
         yield from errors_of("types", "Column", Place(column, f"{path}.additionalPrinterColumns[{at}]"))
-    fields, where = parts.get("selectableFields") or (), f"{path}.selectableFields"
-    if fields and not schema:
-        why = "may only be set when `version.schema.openAPIV3Schema` is not included"
-        yield invalid_value(
-            where, "", "may only be set when validations.schema is included" if path == "spec" else why
-        )
-    elif fields and schema:
-        yield from _selectable_errors(fields, schema, where)
-
-
-def _selectable_errors(fields: list[Obj], schema: Obj, path: str) -> Iterator[FieldError]:
-    seen = set()
-    for at, field in enumerate(fields):
-        where, value = f"{path}[{at}].jsonPath", field.get("jsonPath") or ""
-        if not value:
-            yield required(where)
-            continue
-        found = _schema_at(schema, value)
-        if found is None:
-            yield invalid_value(where, value, "is an invalid path: does not refer to a valid field")
-            continue
-        if value.startswith(".metadata"):
-            yield invalid_value(where, value, "must not point to fields in metadata")
-        if found.get("type") not in SELECTABLE:
-            yield invalid_value(where, value, NO_SCALAR)
-        if value in seen:
-            yield duplicate(where, value)
-        seen.add(value)
-
-
-def _schema_at(schema: Obj, path: str) -> Any:
-    """Return the schema of the field at a path, or None."""
-    found: Any = schema
-    for step in path.split(".")[1:]:
-        found = (found.get("properties") or {}).get(step) if isinstance(found, dict) else None
-    return found
 
 
 @check

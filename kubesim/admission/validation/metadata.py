@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from kubesim.api.addresses import strict_errors
 from kubesim.api.selectors import SUBDOMAIN_RULE, key_errors, value_errors
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, show
 from kubesim.errors import Obj
@@ -94,8 +93,6 @@ def name_errors(kind: Kind, name: str) -> list[str]:
     """Return what is wrong with an object's name."""
     if kind.names == "any":
         return []
-    if kind.names == "address":
-        return list(strict_errors(name))
     return path_errors(name) if kind.names == "path" else dns_errors(name, kind.names)
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator
-from typing import Any
 
 from kubesim.admission.prepare import qos_class
 from kubesim.admission.validation.metadata import changed_errors
-from kubesim.admission.validation.pods import APPARMOR, MIRROR, pod_annotations, pod_errors
+from kubesim.admission.validation.pods import MIRROR, pod_errors
 from kubesim.admission.validation.rules import Place, errors_of
 from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
-from kubesim.schema.paths import dig
 
 FREE_FIELDS = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 HIGHEST_DEADLINE = 2147483647
@@ -24,10 +22,6 @@ UPDATE_TEXT = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-ONLY_MORE = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-TERMS = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
-SAME_TERMS = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
 
 
 def metadata_again(old: Obj, new: Obj) -> list[FieldError]:
@@ -38,7 +32,7 @@ def metadata_again(old: Obj, new: Obj) -> list[FieldError]:
 def update_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return an error where a pod changed in what must stay."""
     before, after = old["spec"], new["spec"]
-    errors = [*_annotation_errors(old, new), *pod_annotations(new, "metadata.annotations", Place(new))]
+    errors: list[FieldError] = []
     for field in ("containers", "initContainers"):
         errors += _container_errors(before, after, field)
         if len(before.get(field, ())) != len(after.get(field, ())):
@@ -48,13 +42,9 @@ def update_errors(old: Obj, new: Obj) -> list[FieldError]:
     if late and "activeDeadlineSeconds" in after:
         return errors
     errors += _toleration_errors(before, after)
-    errors += _gate_errors(before, after)
     if before == after:
         return errors
     munged = _munged(before, after)
-    if before.get("schedulingGates"):
-        errors += _placing_errors(before, munged)
-        _place_back(before, munged)
     if munged != before:
         errors.append(forbidden_field("spec", f"{UPDATE_TEXT}\n{difference('PodSpec', before, munged)}"))
     return errors
@@ -99,15 +89,6 @@ def _lasting(toleration: Obj) -> Obj:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
-def _gate_errors(before: Obj, after: Obj) -> Iterator[FieldError]:
-    """A pod waits for no more than it began to wait for."""
-    known = [gate.get("name") for gate in before.get("schedulingGates") or ()]
-    for at, gate in enumerate(after.get("schedulingGates") or ()):
-        if gate.get("name") not in known:
-            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
-            yield forbidden_field(f"spec.schedulingGates[{at}].name", why)
-
-
 def _munged(before: Obj, after: Obj) -> Obj:
     """Return the new PodSpec with the old value of everything that an update may change."""
     munged = {name: value for name, value in after.items() if name not in FREE_FIELDS}
@@ -121,72 +102,11 @@ def _munged(before: Obj, after: Obj) -> Obj:
     return munged
 
 
-def _placing_errors(before: Obj, after: Obj) -> Iterator[FieldError]:
-    """The choice of nodes of a pod that waits for gates becomes narrower."""
-    had, has = before.get("nodeSelector") or {}, after.get("nodeSelector")
-    if not had.items() <= (has or {}).items():
-        yield invalid_value("spec.nodeSelector", has, ONLY_MORE)
-    old, new = (dig(spec, f"affinity.nodeAffinity.{REQUIRED}") for spec in (before, after))
-    terms = (old or {}).get("nodeSelectorTerms") or []
-    others = None if new is None else new.get("nodeSelectorTerms") or []
-    if len(terms) != len(others or ()):
-        if terms:
-            yield invalid_value(TERMS, internal("NodeSelectorTerm", others), SAME_TERMS)
-        return
-    for at, (earlier, later) in enumerate(zip(terms, others or (), strict=True)):
-        if not _narrower(earlier, later):
-            shown = internal("NodeSelectorTerm", later)
-            yield invalid_value(f"{TERMS}[{at}]", shown, "only additions are allowed (no mutations or deletions)")
-
-
-def _narrower(before: Obj, after: Obj) -> bool:
-    """Tell whether a term asks for all that it asked for, and perhaps for more."""
-    pairs = [(before.get(name) or [], after.get(name) or []) for name in ("matchExpressions", "matchFields")]
-    if not any(earlier for earlier, _ in pairs):
-        return not any(later for _, later in pairs)
-    return all(later[: len(earlier)] == earlier for earlier, later in pairs)
-
-
-def _place_back(before: Obj, munged: Obj) -> None:
-    """Set the old choice of nodes, the change of which has been looked at."""
-    _set(munged, "nodeSelector", before.get("nodeSelector"))
-    old, new = before.get("affinity"), munged.get("affinity")
-    had, has = (old or {}).get("nodeAffinity"), (new or {}).get("nodeAffinity")
-    if had == has:
-        return
-    rest = {name: value for name, value in (new or {}).items() if name != "nodeAffinity"}
-    kept = {**rest, **({"nodeAffinity": had} if had is not None else {})}
-    _set(munged, "affinity", None if old is None and not rest else kept)
-
-
-def _set(obj: Obj, name: str, value: Any) -> None:
-    if value is None:
-        obj.pop(name, None)
-    else:
-        obj[name] = value
-
-
 def difference(name: str, before: Obj, after: Obj) -> str:
     """Return what changed as the API server shows it: a unified diff of both as it has them in memory."""
     old, new = (json.dumps(internal(name, each), indent=1, ensure_ascii=False) for each in (before, after))
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="")
     return "".join(f"{line}\n" for line in list(lines)[2:])
-
-
-def _annotation_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """Return an error for each annotation of the node's that has changed."""
-    before, after = (obj["metadata"].get("annotations") or {} for obj in (old, new))
-    if before == after:
-        return []
-    found = []
-    for key in sorted({*before, *after}):
-        what = (
-            "AppArmor annotations" if key.startswith(APPARMOR) else "mirror pod annotation" if key == MIRROR else ""
-        )
-        if what and before.get(key) != after.get(key):
-            why = f"may not {'remove or update' if key in before else 'add'} {what}"
-            found.append(forbidden_field(f"metadata.annotations[{key}]", why))
-    return found
 
 
 MUTABLE = ("cpu", "memory")

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from fractions import Fraction
+from collections.abc import Iterator
 
-from kubesim.admission.prepare import HUGE, together
-from kubesim.admission.validation.metadata import dns_errors
+from kubesim.admission.prepare import HUGE
 from kubesim.admission.validation.rules import Place, check
-from kubesim.api.quantity import QuantityError, canonical, parse
+from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors
 from kubesim.api.status import (
     FieldError,
     duplicate,
     forbidden_field,
     invalid_value,
-    not_found_field,
     required,
-    unsupported,
 )
 from kubesim.errors import Obj
 
@@ -31,76 +25,31 @@ COUNTED = (
 )
 KNOWN = frozenset((*STANDARD, *PARTS, *COUNTED, "storage", "requests.storage"))
 NATIVE = "kubernetes.io/"
-OF_PODS = ("cpu", "hugepages-", "memory")
-Naming = Callable[[str, str], Iterator[FieldError]]
 
 
 @check
 def resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
     """The requests and limits of a container."""
     if value:
-        yield from _requirements(value, where, container_name_errors)
-        if "claims" in value:
-            pod = place.above.value if place.above else {}
-            yield from _claims(value["claims"], f"{where}.claims", pod)
+        yield from _requirements(value, where)
 
 
-@check
-def pod_overhead(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The overhead of a pod, beside what it asks for."""
-    return _requirements({"limits": value}, where, container_name_errors)
-
-
-@check
-def pod_resources(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The requests of a pod as a whole, which are no less than those of its containers."""
-    if (place.value.get("os") or {}).get("name") == "windows":
-        yield forbidden_field(where, "may not be set for a windows pod")
-        return
-    if "claims" in value:
-        yield forbidden_field(f"{where}.claims", "claims may not be set for Resources at pod-level")
-    yield from _requirements(value, where, _pod_name_errors)
-    yield from _claims(value.get("claims") or [], f"{where}.claims", place.value)
-    yield from _consistency(value, where, place.value)
-
-
-def _consistency(value: Obj, where: str, spec: Obj) -> Iterator[FieldError]:
-    """Yield where the containers ask for more than the pod."""
-    containers = [entry.get("resources") or {} for entry in spec.get("containers") or ()]
-    for part, kinds in (("requests", ("",)), ("limits", (HUGE,))):
-        whole = value.get(part) or {}
-        for name, total in sorted(together(spec, part).items()):
-            if name in whole and name.startswith(kinds) and parse(total) > parse(whole[name]):
-                why = f"must be greater than or equal to aggregate container {part} of {total}"
-                yield invalid_value(f"{where}.{part}[{name}]", whole[name], why)
-    for at, own in enumerate(containers):
-        for name, limit in sorted((own.get("limits") or {}).items()):
-            most = (value.get("limits") or {}).get(name)
-            if most is not None and parse(limit) > parse(most):
-                why = f"must be less than or equal to pod limits of {most}"
-                yield invalid_value(f"{where}.containers[{at}][{name}].limits", limit, why)
-
-
-def _requirements(value: Obj, where: str, naming: Naming) -> Iterator[FieldError]:
+def _requirements(value: Obj, where: str) -> Iterator[FieldError]:
     limits, requests = value.get("limits") or {}, value.get("requests") or {}
     for name, quantity in sorted(limits.items()):
-        yield from _quantity_errors(name, quantity, f"{where}.limits[{name}]", naming)
+        yield from _quantity_errors(name, quantity, f"{where}.limits[{name}]")
     for name, quantity in sorted(requests.items()):
-        path = f"{where}.requests[{name}]"
-        yield from _quantity_errors(name, quantity, path, naming, huge=False)
+        yield from _quantity_errors(name, quantity, f"{where}.requests[{name}]")
         yield from _pair_errors(name, quantity, limits.get(name), where)
-        yield from _page_errors(name, quantity, path)
     names = {*limits, *requests}
     if not names & {"cpu", "memory"} and any(name.startswith(HUGE) for name in names):
         yield forbidden_field(where, "HugePages require cpu or memory")
 
 
-def _quantity_errors(name: str, value: str, where: str, naming: Naming, *, huge: bool = True) -> Iterator[FieldError]:
+def _quantity_errors(name: str, value: str, where: str) -> Iterator[FieldError]:
     if name not in STANDARD:
-        yield from naming(name, where)
+        yield from container_name_errors(name, where)
     yield from amount_errors(name, value, where)
-    if huge:
-        yield from _page_errors(name, value, where)
 
 
 def amount_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
@@ -109,18 +58,6 @@ def amount_errors(name: str, value: str, path: str) -> Iterator[FieldError]:
         yield invalid_value(path, value, "must be greater than or equal to 0")
     if (name in COUNTED or is_extended(name)) and parse(value).denominator != 1:
         yield invalid_value(path, value, "must be an integer")
-
-
-def _page_errors(name: str, value: str, where: str) -> Iterator[FieldError]:
-    """Yield where huge pages would have to be cut."""
-    if not name.startswith(HUGE):
-        return
-    try:
-        page = parse(name.removeprefix(HUGE))
-    except QuantityError:
-        page = Fraction(0)
-    if page <= 0 or parse(value) % page:
-        yield invalid_value(where, value, f"{value} is not positive integer multiple of {name}")
 
 
 def name_errors(name: str, where: str) -> Iterator[FieldError]:
@@ -141,13 +78,6 @@ def container_name_errors(name: str, where: str) -> Iterator[FieldError]:
         yield invalid_value(where, name, "doesn't follow extended resource name standard")
 
 
-def _pod_name_errors(name: str, where: str) -> Iterator[FieldError]:
-    wrong = list(name_errors(name, where))
-    yield from wrong
-    if not wrong and not name.startswith(OF_PODS):
-        yield unsupported(where, name, OF_PODS)
-
-
 def is_extended(name: str) -> bool:
     """Tell whether a resource is an extended one, such as nvidia.com/gpu."""
     if "/" not in name or NATIVE in name or name.startswith("requests."):
@@ -164,39 +94,6 @@ def _pair_errors(name: str, request: str, limit: str | None, path: str) -> Itera
         yield invalid_value(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
     elif request != limit and parse(request) > parse(limit):
         yield invalid_value(f"{path}.requests", request, f"must be less than or equal to {name} limit of {limit}")
-
-
-def _claims(claims: list[Obj], where: str, pod: Obj) -> Iterator[FieldError]:
-    """Yield what is wrong with the claims of the pod's that a container uses, or one request of them."""
-    known = {claim.get("name", "") for claim in pod.get("resourceClaims") or ()} - {""}
-    ending = f": {', '.join(sorted(known))}" if known else " which is empty"
-    used: set[str] = set()
-    in_part: set[str] = set()
-    """The claims of which single requests are used."""
-    for at, claim in enumerate(claims):
-        path, name, request = f"{where}[{at}]", claim.get("name", ""), claim.get("request", "")
-        if not name:
-            yield required(path)
-            continue
-        if name in used:
-            yield duplicate(path, name)
-        else:
-            if request:
-                yield from (invalid_value(f"{path}.request", request, why) for why in dns_errors(request))
-            whole = f"{name}/{request}" if request else name
-            if whole in used or (not request and name in in_part):
-                yield duplicate(path, whole)
-            used.add(whole)
-            in_part |= {name} if request else set()
-        if name not in known:
-            lost = not_found_field(path, name)
-            yield replace(lost, detail=f"{lost.detail}: must be one of the names in pod.spec.resourceClaims{ending}")
-
-
-@check
-def overhead(quantities: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The overhead of a runtime; upstream takes it for a container's limits."""
-    yield from resources({"limits": quantities}, "overhead", place)
 
 
 SCOPES = (
@@ -273,23 +170,14 @@ def _bounded_errors(item: Obj, kind: str, path: str) -> Iterator[FieldError]:
             if item.get(part):
                 yield forbidden_field(f"{path}.{part}", "may not be specified when `type` is 'Pod'")
             continue
-        if part == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim":
-            yield from _storage_errors(item, path)
         for name in item.get(part) or {}:
             asked = container_name_errors if kind in ("Pod", "Container") else name_errors
             yield from asked(name, f"{path}.{part}[{name}]")
 
 
-def _storage_errors(item: Obj, path: str) -> Iterator[FieldError]:
-    if not any("storage" in (item.get(part) or {}) for part in ("min", "max")):
-        yield required(
-            f"{path}.limits", "either minimum or maximum storage value is required, but neither was provided"
-        )
-
-
 def _order_errors(bounds: Obj, name: str, path: str) -> Iterator[FieldError]:
-    """Least, defaults and most of a resource come in this order, and the ratio is one that they allow."""
-    high, low, usual, asked, ratio = (bounds[part] for part in PARTS_OF_LIMITS)
+    """Least, defaults and most of a resource come in this order."""
+    high, low, usual, asked = (bounds[part] for part in PARTS_OF_LIMITS[:4])
     pairs = (
         ("min", low, low, high, "min value {} is greater than max value {}"),
         ("defaultRequest", asked, low, asked, "min value {} is greater than default request value {}"),
@@ -301,32 +189,6 @@ def _order_errors(bounds: Obj, name: str, path: str) -> Iterator[FieldError]:
     for field, shown, less, more, text in pairs:
         if less is not None and more is not None and parse(less) > parse(more):
             yield invalid_value(f"{path}.{field}[{name}]", shown, text.format(less, more))
-    if ratio is not None:
-        yield from _ratio_errors(ratio, low, high, f"{path}.maxLimitRequestRatio[{name}]")
     if is_extended(name) and usual is not None and asked is not None and parse(usual) != parse(asked):
         text = f"default value {usual} must equal to defaultRequest value {asked} in {name}"
         yield invalid_value(f"{path}.defaultRequest[{name}]", asked, text)
-
-
-def _ratio_errors(ratio: str, low: str | None, high: str | None, path: str) -> Iterator[FieldError]:
-    shown = canonical(ratio)
-    if parse(ratio) < 1:
-        yield invalid_value(path, shown, f"ratio {shown} is less than 1")
-    if low is not None and high is not None:
-        most = _share(parse(high), parse(low))
-        if parse(ratio) > most:
-            yield invalid_value(path, shown, f"ratio {shown} is greater than max/min = {_go(most)}")
-
-
-def _share(high: Fraction, low: Fraction) -> float:
-    """Return a quotient as floating-point numbers have it, also by nothing."""
-    if low:
-        return float(high / low)
-    return math.copysign(math.inf, high) if high else math.nan
-
-
-def _go(number: float) -> str:
-    """Return a number as Go's ``%f`` prints it."""
-    if math.isfinite(number):
-        return f"{number:f}"
-    return "NaN" if math.isnan(number) else f"{number:+}".replace("inf", "Inf")

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from kubesim.admission.validation.podchanges import difference
 from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.api.quantity import canonical, parse
-from kubesim.api.selectors import key_errors
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required, unsupported
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
@@ -18,9 +16,7 @@ FIXED_CLAIM = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 )
 FIXED = "field is immutable"
-CLASS_NOTE = "volume.beta.kubernetes.io/storage-class"
 POSITIVE = "must be greater than zero"
-MOST_PARAMETERS, PARAMETERS_SIZE = 512, 256 * 1024
 
 
 @check
@@ -42,23 +38,6 @@ def claim(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
         yield invalid_value(path, canonical(asked), POSITIVE)
 
 
-@check
-def one_data_source(spec: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The two ways to say what a volume is made from say the same."""
-    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
-    if old is None or new is None:
-        return
-    if new.get("namespace"):
-        yield _source_error(where, "may not be specified when dataSourceRef.namespace is specified")
-    elif any(old.get(name) != new.get(name) for name in ("apiGroup", "kind", "name")):
-        yield _source_error(where, "must match dataSourceRef")
-
-
-def _source_error(where: str, why: str) -> FieldError:
-    """Return an error that shows nothing, as upstream does: it shows a path in place of the value."""
-    return invalid_value(where, {}, why)
-
-
 def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     """A claim stays as it was made, but for the volume that it gets and, once it is bound, its size."""
     bound = new.get("status", {}).get("phase") == "Bound"
@@ -72,10 +51,7 @@ def claim_update_errors(old: Obj, new: Obj) -> list[FieldError]:
         resources = after.get("resources") or {}
         after["resources"] = {**resources, "requests": {**resources.get("requests", {}), "storage": had}}
         after["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
-    notes = [claim["metadata"].get("annotations", {}).get(CLASS_NOTE, "") for claim in (old, new)]
     errors = []
-    if notes[0] != notes[1]:
-        errors.append(invalid_value(f"metadata.annotations.{CLASS_NOTE}", notes[1], FIXED))
     if _given(before) != _given(after):
         why = f"{FIXED_CLAIM}\n{difference('PersistentVolumeClaimSpec', _given(before), _given(after))}"
         errors.append(forbidden_field("spec", why))
@@ -107,46 +83,10 @@ def capacity(value: Obj | None, where: str, place: Place) -> Iterator[FieldError
             yield invalid_value(f"{where}[{name}]", canonical(quantity), POSITIVE)
 
 
-@check
-def unrecycled(spec: Obj, where: str, place: Place) -> Iterable[FieldError]:
-    """Nobody wipes a whole machine."""
-    path = (spec.get("hostPath") or {}).get("path") or "."
-    if (
-        posixpath.normpath(path).lstrip("/")
-        or spec.get("persistentVolumeReclaimPolicy") != "Recycle"
-        or path[0] != "/"
-    ):
-        return ()
-    why = "may not be 'recycle' for a hostPath mount of '/'"
-    return (forbidden_field(f"{where}.persistentVolumeReclaimPolicy", why),)
-
-
-@check
-def provisioner(name: str, where: str, place: Place) -> Iterable[FieldError]:
-    """The name of what makes volumes, in letters of any case."""
-    lower = name.lower()
-    return [invalid_value(where, lower, why) for why in key_errors(lower)] if name else ()
-
-
-@check
-def parameters(values: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """What a class tells those who make its volumes: not too much, all of it named."""
-    if len(values) > MOST_PARAMETERS:
-        yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {MOST_PARAMETERS} bytes")
-        return
-    if "" in values:
-        yield invalid_value(where, "", "field can not be empty.")
-    if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > PARAMETERS_SIZE:
-        yield FieldError(where, "FieldValueTooLong", f"Too long: may not be more than {PARAMETERS_SIZE} bytes")
-
-
 def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     """A volume stays what it is and where it is."""
     errors = []
     before, after = (_source(obj["spec"]) for obj in (old, new))
-    csi, had = after.get("csi") or {}, before.get("csi") or {}
-    if "controllerExpandSecretRef" in csi and had and "controllerExpandSecretRef" not in had:
-        after["csi"] = {name: value for name, value in csi.items() if name != "controllerExpandSecretRef"}
     if before != after:
         shown = difference("PersistentVolumeSource", before, after)
         why = f"spec.persistentvolumesource is immutable after creation\n{shown}"
@@ -158,9 +98,6 @@ def volume_update_errors(old: Obj, new: Obj) -> list[FieldError]:
     if old["spec"].get("nodeAffinity") is not None and where != old["spec"]["nodeAffinity"]:
         why = f"{FIXED}, except for updating from beta label to GA"
         errors.append(invalid_value("nodeAffinity", internal("VolumeNodeAffinity", where), why))
-    if "volumeAttributesClassName" in old["spec"] and "volumeAttributesClassName" not in new["spec"]:
-        why = "update from non-nil value to nil is forbidden"
-        errors.append(forbidden_field("spec.volumeAttributesClassName", why))
     return errors
 
 

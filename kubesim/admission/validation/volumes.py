@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 import orjson
 
 from kubesim.admission.validation.checks import form_errors
-from kubesim.admission.validation.metadata import annotation_errors, dns_errors, label_errors
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.api.status import (
     FieldError,
@@ -24,9 +23,6 @@ _RIGHT: set[bytes] = set()
 LONGEST_KNOWN, MOST_KNOWN = 1000, 1000
 REQUIRED_OF_PROJECTIONS = ("secret", "configMap")
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-RECURSIONS = ("Disabled", "Enabled", "IfPossible")
-NOT_OF_TEMPLATES = ("name", "generateName", "namespace", "ownerReferences", "finalizers")
-OF_CLAIMS = ("persistentVolumeClaim", "ephemeral")
 
 
 def pod_of(spec: Place) -> Obj | None:
@@ -64,8 +60,6 @@ def sole(
 @check
 def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """The volumes of a pod; what is right with them can be mounted."""
-    pod = (pod_of(place) or {}).get("metadata", {}).get("name")
-    made = {f"{pod}-{volume.get('name', '')}" for volume in values if pod and "ephemeral" in volume}
     right: dict[str, Obj] = {}
     for at, volume in enumerate(values):
         wrong, name = _volume_errors(Place(volume, f"{where}[{at}]", place)), volume.get("name", "")
@@ -74,10 +68,6 @@ def volumes(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]
         if not wrong:
             right[name] = volume
         yield from wrong
-        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
-        if claim in made:
-            why = "must not reference a PVC that gets created for an ephemeral volume"
-            yield invalid_value(f"{where}[{at}].persistentVolumeClaim.claimName", claim, why)
     place.facts = {**(place.facts or {}), "volumes": right}
 
 
@@ -93,26 +83,6 @@ def _volume_errors(place: Place) -> list[FieldError]:
             _RIGHT.clear()
         _RIGHT.add(known)
     return wrong
-
-
-@check
-def ephemeral_claim(value: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The claim of an ephemeral volume has the names of its pod and its volume."""
-    pod = (pod_of(place.above) or {}).get("metadata", {}).get("name") if place.above else None
-    name = place.value.get("name")
-    if pod and name:
-        made = f"{pod}-{name}"
-        yield from (invalid_value(where, name, f'PVC name "{made}": {why}') for why in dns_errors(made, "subdomain"))
-
-
-@check
-def template_metadata(metadata: Obj, where: str, place: Place) -> Iterator[FieldError]:
-    """The metadata of a template that has labels and annotations alone."""
-    yield from annotation_errors(metadata.get("annotations"), f"{where}.annotations")
-    yield from label_errors(metadata.get("labels"), f"{where}.labels")
-    for name in NOT_OF_TEMPLATES:
-        if metadata.get(name):
-            yield forbidden_field(f"{where}.{name}", "cannot be set")
 
 
 @check
@@ -165,7 +135,6 @@ def _form(word: str, value: str, where: str) -> list[FieldError]:
 def mounts(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
     """Mounts of the pod's volumes, each at a place of its own."""
     known = ((place.above and place.above.facts) or {}).get("volumes") or {}
-    devices = {entry.get("name", ""): entry.get("devicePath", "") for entry in place.value.get("volumeDevices") or ()}
     seen: set[str] = set()
     for at, mount in enumerate(values):
         path, name, home = f"{where}[{at}]", mount.get("name", ""), mount.get("mountPath", "")
@@ -178,19 +147,8 @@ def mounts(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
         if home in seen:
             yield invalid_value(f"{path}.mountPath", home, "must be unique")
         seen.add(home)
-        if devices:
-            yield from _met(mount, "mountPath", devices, path, "volumeDevices")
         if len(mount) > 2:
             yield from _mount_options(mount, path, where, place)
-
-
-def _met(entry: Obj, field: str, others: dict[str, str], path: str, kind: str) -> Iterator[FieldError]:
-    """Yield where a volume is mounted as files and as a device."""
-    name, home = entry.get("name", ""), entry.get(field, "")
-    if name in others:
-        yield invalid_value(f"{path}.name", name, f"must not already exist in {kind}")
-    if home in others.values():
-        yield invalid_value(f"{path}.{field}", home, f"must not already exist as a path in {kind}")
 
 
 def _mount_options(mount: Obj, path: str, where: str, place: Place) -> Iterator[FieldError]:
@@ -209,49 +167,3 @@ def _mount_options(mount: Obj, path: str, where: str, place: Place) -> Iterator[
         if propagation == "Bidirectional" and not (place.value.get("securityContext") or {}).get("privileged"):
             why = "Bidirectional mount propagation is available only to privileged containers"
             yield forbidden_field(f"{where}.mountPropagation", why)
-    if (recursion := mount.get("recursiveReadOnly")) is not None:
-        yield from _recursion_errors(mount, recursion, f"{where}.recursiveReadOnly")
-
-
-def _recursion_errors(mount: Obj, recursion: str, path: str) -> Iterator[FieldError]:
-    if recursion not in RECURSIONS:
-        yield unsupported(path, recursion, RECURSIONS)
-    elif recursion != "Disabled":
-        if not mount.get("readOnly"):
-            yield forbidden_field(path, "may only be specified when readOnly is true")
-        if mount.get("mountPropagation", "None") != "None":
-            yield forbidden_field(path, "may only be specified when mountPropagation is None or not specified")
-
-
-@check
-def devices(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """Volumes that a container has as devices: claims alone."""
-    known = ((place.above and place.above.facts) or {}).get("volumes") or {}
-    mounted = {entry.get("name", ""): entry.get("mountPath", "") for entry in place.value.get("volumeMounts") or ()}
-    names: set[str] = set()
-    homes: set[str] = set()
-    for at, device in enumerate(values):
-        path, name, home = f"{where}[{at}]", device.get("name", ""), device.get("devicePath", "")
-        if not name:
-            yield required(f"{path}.name")
-        if name in names:
-            yield invalid_value(f"{path}.name", name, "must be unique")
-        if name not in known:
-            yield not_found_field(f"{path}.name", name)
-        elif not any(kind in known[name] for kind in OF_CLAIMS):
-            why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            yield invalid_value(f"{path}.name", name, why)
-        yield from _device_path_errors(home, homes, f"{path}.devicePath")
-        yield from _met(device, "devicePath", mounted, path, "volumeMounts")
-        names |= {name} - {""}
-
-
-def _device_path_errors(home: str, homes: set[str], path: str) -> Iterator[FieldError]:
-    if not home:
-        yield required(path)
-    if home in homes:
-        yield invalid_value(path, home, "must be unique")
-    if form_errors("no way back", home):
-        yield invalid_value(path, home, "can not contain backsteps ('..')")
-    else:
-        homes.add(home)
