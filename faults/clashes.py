@@ -18,6 +18,7 @@ from faults.injectors import Create, PatchObject
 from faults.injectors import changes as changes_of
 from faults.injectors.call import CallProgram
 from faults.injectors.delete import DeleteObject
+from faults.injectors.terraform import Apply, Reserve
 from faults.packs import Pack
 
 ANY = "*"
@@ -103,7 +104,7 @@ def _touches(change: Any) -> Iterator[Touch]:
     target = change.target
     place = (f"{target.kind}", target.namespace, target.name)
     match change:
-        case Create():
+        case Create() | Reserve() | Apply():
             yield Touch("create", *place)
         case DeleteObject():
             yield Touch("delete", *place)

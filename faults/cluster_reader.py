@@ -48,3 +48,11 @@ class ReaderWithPrometheus:
     def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
         """Return exit code and output of a command."""
         return self._kube.run_command(namespace, pod, container, command)
+
+    def secret(self, namespace: str, name: str) -> Obj:
+        """Return a Secret."""
+        return self._kube.secret(namespace, name)
+
+    def cloud_assets(self, project: str) -> Objects:
+        """Return what there is in a cloud project."""
+        return self._kube.cloud_assets(project)

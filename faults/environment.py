@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from faults import access_policy, guardrails, toolbox
+from faults import access_policy, guardrails, terraform_account, toolbox
 from faults.engine import Change, Record, Target
 from faults.guardrails import Guardrails
 from faults.injectors import Create, PatchObject
-from faults.packs import AccessRule
+from faults.packs import AccessRule, Workspace
 from faults.packs.rights import READ, WRITE, former_rules, merge, split_resource
 from faults.toolbox import Toolbox
 
@@ -61,14 +61,17 @@ def changes(namespaces: Sequence[str], rails: Guardrails | None = None, box: Too
 def base_changes(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[Change]:
     """Return the changes of a session to which no scenario has added rights."""
     home = home_of(namespaces, box)
+    terraform = box.terraform if box else None
     identity = [
         _service_account(home),
+        *(terraform_account.identity(home) if terraform else []),
         *([toolbox.pod(box, account=SERVICE_ACCOUNT, selected=namespaces[0]), toolbox.role(box)] if box else []),
         *(_role(name, rails) for name in namespaces),
         _cluster_role(rails, namespaces),
         *([_binding_to(toolbox.ROLE, box.namespace, home)] if box else []),
         *(_binding_to(ROLE, name, home) for name in namespaces),
         _cluster_role_binding(home, rails),
+        *(_of_terraform(terraform, home, rails.suffix if rails else "") if terraform else []),
     ]
     tokens = [_without_token(name) for name in namespaces] if rails else []
     return [*foundation(namespaces, rails, box), *tokens, *_creations(identity)]
@@ -83,8 +86,13 @@ def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox
     if box:
         shared = rails is not None and rails.shared
         objects += [toolbox.namespace(box), toolbox.network_policy(box, namespaces, shared=shared)]
+    terraform = box.terraform if box else None
+    suffix = rails.suffix if rails else ""
+    if terraform:
+        objects += terraform_account.foundation(terraform, home, SERVICE_ACCOUNT, suffix)
     if rails and rails.grants is not None:
-        objects += access_policy.objects(username(home), rails.suffix, namespaces)
+        made = terraform.namespaces if terraform else ()
+        objects += access_policy.objects(username(home), suffix, [*namespaces, *made])
     return _creations(objects)
 
 
@@ -200,6 +208,19 @@ def _access(number: int, home: str, rails: Guardrails) -> list[Obj]:
     return [*(_with_rules(kind, meta, rules) for kind, meta, rules in places), *bindings]
 
 
+def _of_terraform(workspace: Workspace, home: str, suffix: str) -> list[Obj]:
+    """Return the roles of Terraform's account, and their bindings."""
+    name, made = terraform_account.NAME + suffix, []
+    for namespace, rules in terraform_account.places(workspace):
+        kind, meta = (
+            ("Role", {"name": name, "namespace": namespace}) if namespace else ("ClusterRole", {"name": name})
+        )
+        reference = {"apiGroup": _RBAC, "kind": kind, "name": name}
+        binding = _binding(f"{kind}Binding", meta, reference, home, account=terraform_account.NAME)
+        made += [_with_rules(kind, meta, rules), binding]
+    return made
+
+
 def _creations(objects: Iterable[Obj]) -> list[Change]:
     return [Create(obj, injector="environment") for obj in objects]
 
@@ -237,6 +258,6 @@ def _cluster_role_binding(home: str, rails: Guardrails | None) -> Obj:
     return _binding("ClusterRoleBinding", {"name": name}, role, home)
 
 
-def _binding(kind: str, meta: Obj, role: Obj, home: str) -> Obj:
-    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": home}
+def _binding(kind: str, meta: Obj, role: Obj, home: str, account: str = SERVICE_ACCOUNT) -> Obj:
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": home}
     return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": meta, "roleRef": role, "subjects": [subject]}

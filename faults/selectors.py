@@ -83,9 +83,10 @@ def environment_beside(run: FaultRun) -> FaultRun | None:
 
 
 def all_namespaces_of(run: FaultRun) -> list[str]:
-    """Return every namespace in which a run makes something: the toolbox's comes last."""
+    """Return every namespace in which a run makes something: those of Terraform and the toolbox last."""
     box = toolbox_of(run)
-    return [*namespaces_of(run), *([box.namespace] if box else [])]
+    state = [box.terraform.state] if box and box.terraform else []
+    return [*namespaces_of(run), *state, *([box.namespace] if box else [])]
 
 
 def guardrails_of(run: FaultRun) -> Guardrails | None:
@@ -96,7 +97,7 @@ def guardrails_of(run: FaultRun) -> Guardrails | None:
 def toolbox_of(run: FaultRun) -> Toolbox | None:
     """Return the toolbox that an environment was planned with; None where it has none."""
     found = run.parameters.get(TOOLBOX) if run.purpose == FaultRun.Purpose.ENVIRONMENT else None
-    return Toolbox(**found) if found else None
+    return Toolbox.load(found) if found else None
 
 
 def kube_for(cluster: Cluster) -> Kube:

@@ -11,19 +11,19 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from faults.packs import AccessRule
+from faults import terraform_account, toolbox_place
+from faults.packs import AccessRule, Workspace
 from faults.toolbox_nodes import NODE_ROLE, SET_ASIDE, TOLERATION
 
 Obj = dict[str, Any]
-NAME = "toolbox"
-NAMESPACE = "toolbox"
-"""The namespace's name where a session has the cluster to itself; packs leave it alone."""
+NAME, NAMESPACE, HOME = toolbox_place.NAME, toolbox_place.NAMESPACE, toolbox_place.HOME
 ROLE = "toolbox-user"
 NETWORK_POLICY = "toolbox-egress"
-HOME = "/home/toolbox"
 USER_ID = 1000
 TOOLS = ("kubectl", "crane", "curl", "jq", "python3")
 """The programs that briefs and solutions may count on; ``deploy/toolbox.Dockerfile`` installs them."""
+OF_TERRAFORM = ("terraform",)
+"""Those that come with a scenario of Terraform."""
 OF_GPU = ("nvidia-smi",)
 """Those that come with a GPU, from its node."""
 NO_GPU = f"without a GPU: no node with one has {SET_ASIDE}"
@@ -35,6 +35,9 @@ _LEVELS = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enfo
 # What a candidate has changed there outlasts a restart of the container.
 _START = """test -e .kube/config || { mkdir -p .kube && printf '%s' "$1" > .kube/config; }
 exec sleep infinity"""
+_WITH_TERRAFORM = f"""token=$(cat {terraform_account.MOUNT}/token)
+test -e .kube/terraform || {{ mkdir -p .kube && printf "$2" "$token" > .kube/terraform; }}
+"""
 _KUBECONFIG = """apiVersion: v1
 kind: Config
 clusters:
@@ -67,6 +70,8 @@ class Toolbox:
     image: str
     gpu: bool = False
     lacks_gpu: bool = False
+    terraform: Workspace | None = None
+    """All about Terraform that the session's packs say together; None where none needs it."""
 
     @property
     def command(self) -> str:
@@ -76,7 +81,7 @@ class Toolbox:
     @property
     def tools(self) -> tuple[str, ...]:
         """The programs in it."""
-        return TOOLS + OF_GPU if self.gpu else TOOLS
+        return (*TOOLS, *(OF_TERRAFORM if self.terraform else ()), *(OF_GPU if self.gpu else ()))
 
     @property
     def lack(self) -> str:
@@ -85,7 +90,14 @@ class Toolbox:
 
     def dump(self) -> Obj:
         """Return it as JSON."""
-        return asdict(self)
+        told = {key: value for key, value in asdict(self).items() if key != "terraform"}
+        return told | ({"terraform": self.terraform.dump()} if self.terraform else {})
+
+    @classmethod
+    def load(cls, data: Obj) -> Toolbox:
+        """Read what ``dump`` wrote."""
+        terraform = data.get("terraform")
+        return cls(**{**data, "terraform": Workspace.load(terraform) if terraform else None})
 
 
 def namespace(box: Toolbox) -> Obj:
@@ -148,7 +160,7 @@ def pod(box: Toolbox, *, account: str, selected: str) -> Obj:
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [_container(box, _KUBECONFIG.format(account=_ACCOUNT, user=account, namespace=selected))],
-        "volumes": [{"name": "home", "emptyDir": {"sizeLimit": "1Gi"}}],
+        "volumes": [{"name": "home", "emptyDir": {"sizeLimit": "1Gi"}}, *([_TOKEN] if box.terraform else [])],
     }
     meta = {"name": NAME, "namespace": box.namespace, "labels": {"app": NAME}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
@@ -181,7 +193,22 @@ _GPU = {"nvidia.com/gpu": "1"}
 _ENV_OF_GPU = [{"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"}]  # nvidia-smi, and nothing that computes
 
 
+_TOKEN = {"name": "terraform", "secret": {"secretName": terraform_account.TOKEN}}
+
+
 def _container(box: Toolbox, kubeconfig: str) -> Obj:
+    found = _plain_container(box, kubeconfig)
+    if box.terraform:
+        found["command"] = [
+            *("sh", "-c", _WITH_TERRAFORM + _START, NAME, kubeconfig),
+            terraform_account.kubeconfig(box.terraform.state),
+        ]
+        found["env"] += terraform_account.environment(box.terraform)
+        found["volumeMounts"] += [{"name": "terraform", "mountPath": terraform_account.MOUNT, "readOnly": True}]
+    return found
+
+
+def _plain_container(box: Toolbox, kubeconfig: str) -> Obj:
     return {
         "name": NAME,
         "image": box.image,

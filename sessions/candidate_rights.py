@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from faults.environment import EVERYWHERE, IN_NAMESPACES
-from faults.packs import AccessRule, Pack
+from faults.packs import AccessRule, Pack, Workspace
 from faults.packs.denied_rights import takes_identities
 from faults.packs.model import DIRECT_PLACEMENT, EPHEMERAL_CONTAINERS, PRIVILEGED_PODS
 from faults.packs.rights import subtract
@@ -42,8 +42,21 @@ def rights_of(packs: Iterable[Pack]) -> CandidateRights:
     usual = [*(AccessRule(rule.resources, rule.verbs, tuple(own)) for rule in IN_NAMESPACES), *EVERYWHERE]
     rules = subtract([rule for pack in bound for rule in pack.access], usual if own else [])
     words = sorted({word for pack in bound for word in pack.rights})
+    workspaces = [pack.workspace for pack in bound if pack.workspace]
+    by_terraform = [rule for each in workspaces for rule in each.rights]
     return CandidateRights(
-        rules=tuple(map(str, rules)),
+        rules=(*map(str, rules), *(line for each in workspaces for line in _of_terraform(each))),
         limits=tuple(LIMITS[word] for word in words),
-        identities=(*takes_identities(rules, own), *(["privileged pods"] if PRIVILEGED_PODS in words else [])),
+        identities=(
+            *takes_identities([*rules, *by_terraform], own),
+            *(["privileged pods"] if PRIVILEGED_PODS in words else []),
+        ),
     )
+
+
+def _of_terraform(workspace: Workspace) -> list[str]:
+    """Return what Terraform's account may do, which the candidate works with."""
+    names = [*workspace.namespaces, *(f"{kind} {name}" for kind, name in workspace.objects)]
+    made = [f"Terraform: make {', '.join(names)} and nothing else outside of {workspace.state}"] if names else []
+    cloud = [f"Terraform: {', '.join(workspace.cloud_roles)} in the cloud's project"] if workspace.cloud_roles else []
+    return [*(f"Terraform: {rule}" for rule in workspace.rights), *made, *cloud]

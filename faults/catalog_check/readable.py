@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from faults.catalog_check.errors import ProofFailed
+from faults.engine.model import CommandLimits
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound
 from faults.kube.client import Kube
-from faults.kube.commands import CommandLimits
 from faults.packs import Pack
 from faults.services import CandidateAccess
 from faults.toolbox import NAME as TOOLBOX

@@ -89,6 +89,25 @@ class Prover:
                     self._play(scene, turn)
         if left := self.stage.differences():
             raise ProofFailed(f"taking the fault back does not restore the cluster: {'; '.join(left)}")
+        if self.pack.workspace:
+            self._play_apart(sample=sample)
+        else:
+            self._play_in_turn(sample=sample)
+        self.stage.tidy()
+
+    def _play_apart(self, *, sample: bool) -> None:
+        """Play each route on a fault of its own: what Terraform has changed, only taking the fault back restores."""
+        at, last = 0, False
+        while not last:
+            with self._broken("the fault once more") as scene:
+                routes = list(self._routes(scene, sample=sample))
+                what, play = routes[at]
+                with _of(what):
+                    play()
+            self.stage.tidy()
+            at, last = at + 1, at + 1 == len(routes)
+
+    def _play_in_turn(self, *, sample: bool) -> None:
         with self._broken("the fault once more") as scene:
             snapshot = self.stage.snapshot()
             for number, (what, play) in enumerate(self._routes(scene, sample=sample)):
@@ -96,7 +115,6 @@ class Prover:
                     if number:
                         self._break_again(scene, snapshot)
                     play()
-        self.stage.tidy()
 
     def _routes(self, scene: Scene, *, sample: bool) -> Iterator[tuple[str, Callable[[], None]]]:
         """Yield solutions, the texts and wrong turns, each with what it is called."""

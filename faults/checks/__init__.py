@@ -7,6 +7,7 @@ from faults.checks.holding import Held, hold
 from faults.checks.model import (
     AccessRead,
     Check,
+    CloudRead,
     CommandRead,
     Condition,
     LogRead,
@@ -14,6 +15,7 @@ from faults.checks.model import (
     ObjectRead,
     PageRead,
     Read,
+    StateRead,
 )
 from faults.checks.reading import Reader
 
@@ -21,6 +23,7 @@ __all__ = [
     "GRACE",
     "AccessRead",
     "Check",
+    "CloudRead",
     "CommandRead",
     "Condition",
     "ExpressionError",
@@ -33,6 +36,7 @@ __all__ = [
     "PageRead",
     "Read",
     "Reader",
+    "StateRead",
     "Verdict",
     "evaluate",
     "evaluate_all",

@@ -84,7 +84,30 @@ class CommandRead:
     container: str = ""
 
 
-Read = ObjectRead | LogRead | MetricRead | AccessRead | PageRead | CommandRead
+@dataclass(frozen=True, slots=True)
+class StateRead:
+    """Terraform's state of a root, as the backend ``kubernetes`` keeps it in a Secret of a namespace.
+
+    The expression sees ``serial`` (0 without a state) and ``resources``: what the state knows, each with ``address``,
+    ``type``, ``name``, ``key`` (of ``for_each`` or ``count``) and ``attributes``.
+    """
+
+    namespace: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloudRead:
+    """What there is of a kind (``Firewall``, ``NodePool``, ``Project``) in the cloud project around the cluster.
+
+    The expression sees a list: of resources as the cloud's API has them, and for ``Project`` of its bindings.
+    """
+
+    project: str
+    asset: str
+
+
+Read = ObjectRead | LogRead | MetricRead | AccessRead | PageRead | CommandRead | StateRead | CloudRead
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,19 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from faults.checks.model import AccessRead, CommandRead, LogRead, MetricRead, ObjectRead, PageRead, Read
+from faults.checks.model import (
+    AccessRead,
+    CloudRead,
+    CommandRead,
+    LogRead,
+    MetricRead,
+    ObjectRead,
+    PageRead,
+    Read,
+    StateRead,
+)
 from faults.errors import Invalid, NotFound, Unanswered
+from faults.terraform_state import read_state, secret_name
 from faults.toolbox_nodes import is_set_aside
 
 T = TypeVar("T")
@@ -52,6 +63,12 @@ class Reader(Protocol):
     def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
         """Return the exit code of a command in a container, and what it wrote. ``NotFound`` where none runs."""
 
+    def secret(self, namespace: str, name: str) -> Obj:
+        """Return a Secret. ``NotFound`` where there is none."""
+
+    def cloud_assets(self, project: str) -> Objects:
+        """Return what there is in a cloud project; nothing where the cluster leads to no cloud."""
+
 
 def read_all(reads: Mapping[str, Read], reader: Reader) -> Obj:
     """Return the values of a condition's reads by their names: objects first, since others are of their pods."""
@@ -77,6 +94,10 @@ def _read(read: Read, values: Obj, reader: Reader) -> Any:
             return _page(read, reader)
         case CommandRead():
             return list(_outputs(read, values[read.pods], reader))
+        case StateRead():
+            return _state(read, reader)
+        case CloudRead():
+            return list(_cloud(read, reader))
     raise TypeError(read)
 
 
@@ -190,6 +211,19 @@ def _runs(pod: Obj, wanted: str) -> bool:
     )
 
 
+def _state(read: StateRead, reader: Reader) -> Obj:
+    try:
+        return read_state(reader.secret(read.namespace, secret_name(read.root))).dump()
+    except NotFound:
+        return read_state({}).dump()
+
+
+def _cloud(read: CloudRead, reader: Reader) -> Iterator[Obj]:
+    for asset in reader.cloud_assets(read.project):
+        if asset["assetType"].rpartition("/")[2] == read.asset:
+            yield from (asset["iamPolicy"]["bindings"] if "iamPolicy" in asset else [asset["resource"]["data"]])
+
+
 class SharedReads:
     """Answers equal reads of one evaluation from memory, so that ten checks over the same pods list them once."""
 
@@ -226,6 +260,14 @@ class SharedReads:
         """Return exit code and output of a command."""
         where = (namespace, pod, container)
         return self._once(("run", *where, *command), lambda: self._reader.run_command(*where, command))
+
+    def secret(self, namespace: str, name: str) -> Obj:
+        """Return a Secret."""
+        return self._once(("secret", namespace, name), lambda: self._reader.secret(namespace, name))
+
+    def cloud_assets(self, project: str) -> Objects:
+        """Return what there is in a cloud project."""
+        return self._once(("cloud", project), lambda: self._reader.cloud_assets(project))
 
     def _once(self, key: tuple[Any, ...], ask: Callable[[], T]) -> T:
         if key not in self._answers:

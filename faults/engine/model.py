@@ -43,6 +43,14 @@ class Reply:
     body: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class CommandLimits:
+    """Bounds of one command: its time from the request on, and what is read of its output."""
+
+    seconds: float = 5.0
+    output_bytes: int = 16 * 1024
+
+
 class State(StrEnum):
     """Progress of a step. The values are those of the database."""
 

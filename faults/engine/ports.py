@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from faults.engine.model import PatchType, Record, Reply, Request
+from faults.engine.model import CommandLimits, PatchType, Record, Reply, Request
 
 Obj = dict[str, Any]
 
@@ -75,6 +75,14 @@ class ClusterPort(Protocol):
 
     def cloud_assets(self, project: str) -> Sequence[Obj]:
         """Return what there is in a cloud project; nothing where the cluster leads to no cloud API."""
+
+    def cloud(self, method: str, path: str, body: Obj | None = None) -> Obj:
+        """Send a request to the cloud API at the cluster's address, and return its answer."""
+
+    def run_command(
+        self, namespace: str, pod: str, container: str, command: Sequence[str], limits: CommandLimits | None = None
+    ) -> tuple[int, str]:
+        """Return the exit code of a command in a container, and what it wrote within its bounds."""
 
     def call(self, namespace: str, server: str, request: Request) -> Reply:
         """Send an HTTP request through the API server to ``pods/NAME:PORT`` or ``services/NAME:PORT``.

@@ -14,8 +14,9 @@ from faults.injectors.delete import Delete
 from faults.injectors.kinds import Kind, StepError
 from faults.injectors.manifest import Create, Manifest
 from faults.injectors.patch import Patch, PatchObject
+from faults.injectors.terraform import Reserve, Terraform
 
-__all__ = ["ACTIONS", "KINDS", "Create", "Kind", "Manifest", "PatchObject", "StepError", "changes"]
+__all__ = ["ACTIONS", "KINDS", "Create", "Kind", "Manifest", "PatchObject", "Reserve", "StepError", "changes"]
 
 
 class Step(Protocol):
@@ -30,7 +31,7 @@ class Step(Protocol):
         """The values of its fields."""
 
 
-KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (Manifest(), Patch(), Delete(), Call())}
+KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in (Manifest(), Patch(), Delete(), Call(), Terraform())}
 ACTIONS: Actions = {kind.undo: kind for kind in KINDS.values()}
 """The engine's actions, by what journals say."""
 

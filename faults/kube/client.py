@@ -23,9 +23,8 @@ import urllib3
 
 from faults import errors, heartbeat
 from faults.backoff import next_pause
-from faults.engine.model import PatchType, Reply, Request
+from faults.engine.model import CommandLimits, PatchType, Reply, Request
 from faults.kube import access_reviews, commands, programs, prometheus_query
-from faults.kube.commands import CommandLimits
 from faults.kube.config import Access
 from faults.kube.discovery import DISCOVERY, Resource, Resources, group_path, parse_groups, parse_resources
 from faults.kube.official_client import NO_RETRIES, api_client, client_context
@@ -236,6 +235,14 @@ class Kube:
         with suppress(errors.NotFound, errors.Forbidden):
             return [*self._json("GET", f"/cloudasset/v1/projects/{quote(project, safe='')}/assets").get("assets", ())]
         return []
+
+    def cloud(self, method: str, path: str, body: Obj | None = None) -> Obj:
+        """Send a request to the cloud API at the cluster's address, and return its answer."""
+        return self._json(method, path, body=body, repeatable=method != "POST")
+
+    def secret(self, namespace: str, name: str) -> Obj:
+        """Return a Secret; NotFound where there is none."""
+        return self.get("v1", "Secret", name, namespace)
 
     def review_access(self, user: str, attributes: Mapping[str, str]) -> Obj:
         """Return the status of a SubjectAccessReview: whether a user may do this, and why."""

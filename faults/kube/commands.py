@@ -11,7 +11,6 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -19,28 +18,20 @@ from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
 from faults import errors
+from faults.engine.model import CommandLimits
 from faults.kube.command_stream import CommandStream
 from faults.kube.config import Access
 from faults.kube.statuses import error_of
 
 PROTOCOL = Subprotocol("v4.channel.k8s.io")
-MAX_COMMAND_S = 5.0
+MAX_COMMAND_S = CommandLimits().seconds
 MAX_HANDSHAKE_S = 10.0
 """Of the API server and the kubelet behind it, which are trusted to answer, and may have much to do."""
-MAX_OUTPUT_BYTES = 16 * 1024
 MAX_REFUSAL = 500
 """Characters of what a kubelet says that are passed on."""
 TIMED_OUT = 124
 """The exit code of ``timeout`` from the coreutils."""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
-
-
-@dataclass(frozen=True, slots=True)
-class CommandLimits:
-    """Bounds of one command: its time from the request on, and what is read of its output."""
-
-    seconds: float = MAX_COMMAND_S
-    output_bytes: int = MAX_OUTPUT_BYTES
 
 
 def run_command(
@@ -56,7 +47,7 @@ def run_command(
 
     ``path`` is the pod's exec subresource. Raises ``ClusterError``: ``NotFound`` where no such container runs.
     """
-    limits = limits or CommandLimits()
+    limits = limits or CommandLimits(MAX_COMMAND_S)
     streams = [("container", container), ("stdout", "true"), ("stderr", "true")]
     query = urlencode([*streams, *(("command", word) for word in command)])
     try:

@@ -11,6 +11,7 @@ from faults.packs.new_packs import check_new
 from faults.packs.pack import Pack
 from faults.packs.requires import ClusterValue, NodePool, Requires
 from faults.packs.rights import AccessRule
+from faults.packs.workspaces import Workspace
 
 __all__ = [
     "AccessRule",
@@ -27,6 +28,7 @@ __all__ = [
     "Requires",
     "Solution",
     "Variant",
+    "Workspace",
     "WrongTurn",
     "check_new",
     "commands_in",

@@ -9,6 +9,7 @@ from typing import Any
 from faults.checks.model import (
     AccessRead,
     Check,
+    CloudRead,
     CommandRead,
     Condition,
     LogRead,
@@ -16,9 +17,10 @@ from faults.checks.model import (
     ObjectRead,
     PageRead,
     Read,
+    StateRead,
 )
 from faults.injectors.call import server_of
-from faults.packs import shell_lines
+from faults.packs import shell_lines, workspaces
 from faults.packs.model import (
     Criterion,
     InjectStep,
@@ -82,6 +84,10 @@ def read(row: Obj) -> Read:
     if "command" in row:
         command = row["command"]
         return CommandRead(command["pods"], tuple(command["run"]), command.get("container", ""))
+    if "state" in row:
+        return StateRead(**row["state"])
+    if "cloud" in row:
+        return CloudRead(**row["cloud"])
     return ObjectRead(
         row["apiVersion"], row["kind"], row.get("namespace", ""), row.get("labelSelector", ""), row.get("name", "")
     )
@@ -111,9 +117,12 @@ def criterion(row: Obj) -> Criterion:
     return Criterion(row["key"], row["title"], row["weight"], row["source"], anchors, row.get("kind", ""))
 
 
-def inject_step(row: Obj, manifests: Manifests) -> InjectStep:
-    """Return one change, with the objects of its file."""
-    return InjectStep(row["kind"], _with_objects(row, manifests, leave_out=("kind", "variants")))
+def inject_step(row: Obj, source: Source) -> InjectStep:
+    """Return one change, with the objects of its file, or with the workspace."""
+    spec = _with_objects(row, source.manifests, leave_out=("kind", "variants"))
+    if row["kind"] == workspaces.STEP:
+        spec |= {"workspace": source.document["workspace"], "code": dict(source.workspace)}
+    return InjectStep(row["kind"], spec)
 
 
 def solution(row: Obj, source: Source) -> Solution:

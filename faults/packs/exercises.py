@@ -21,6 +21,7 @@ _OF_CLUSTER = (
     "takes-away",
     "needs-free",
     "rights",
+    "workspace",
     "images",
     "guards",
     "solutions",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from faults.packs import workspaces
 from faults.packs.errors import PackError
 
 MAX_FILES = 64
@@ -15,20 +16,25 @@ _ALLOWED = re.compile(r"(scenario\.yaml|[a-z0-9-]+\.md|(manifests|solutions|wron
 
 
 def load_folder(path: Path) -> dict[str, str]:
-    """Return every file of a pack's folder: path inside the pack -> text. Raises ``PackError``."""
+    """Return every file of a pack's folder: path inside the pack -> text. Raises ``PackError``.
+
+    One with a workspace has the platform's code below its own files.
+    """
     if not path.is_dir():
         raise PackError(path.name, "", "is not a folder")
     found = sorted(file for file in path.rglob("*") if not file.is_dir() and not file.name.startswith("."))
-    files = {file.relative_to(path).as_posix(): _read(file, path) for file in found}
+    files = workspaces.merged({file.relative_to(path).as_posix(): _read(file, path) for file in found})
     check_names(files)
     return files
 
 
 def check_names(files: Mapping[str, str]) -> None:
     """Refuse files that a pack has no use for, and too many or too large ones."""
-    if len(files) > MAX_FILES:
-        raise PackError("pack", "", f"has {len(files)} files; at most {MAX_FILES} are allowed")
-    for name, text in files.items():
+    workspaces.check_files(files)
+    own = {name: text for name, text in files.items() if not workspaces.is_workspace(name)}
+    if len(own) > MAX_FILES:
+        raise PackError("pack", "", f"has {len(own)} files; at most {MAX_FILES} are allowed")
+    for name, text in own.items():
         if not _ALLOWED.fullmatch(name):
             allowed = "scenario.yaml, a .md file, or a .yaml file in manifests/, solutions/ or wrong-turns/"
             raise PackError(name, "", f"is not {allowed}")

@@ -23,6 +23,7 @@ from faults.packs import (
     safe_yaml,
     shell_lines,
     steps,
+    workspaces,
     wrong_turns,
 )
 from faults.packs.building import read
@@ -40,7 +41,7 @@ MAX_KEPT = 64
 TEXTS = ("statement.md", "brief.md")
 SCHEMAS = (1, 2)
 """The forms of packs, by their ``schema``. Stored versions without a number are of the first."""
-READS = "; a read is of objects (apiVersion, kind), or one of logs, promql, access, page, command"
+READS = "; a read is of objects (apiVersion, kind), or one of logs, promql, access, page, command, state, cloud"
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -61,13 +62,16 @@ def _parse(items: tuple[tuple[str, str], ...]) -> Pack:
             raise PackError(name, "", "is missing or empty")
     for name, text in files.items():
         safe_yaml.check_text(name, text)
+    code = {name: files[name] for name in sorted(files) if workspaces.is_workspace(name)}
+    own = {name: files[name] for name in sorted(files) if name not in code}
     source = Source(
         document=_document(files[DOCUMENT]),
-        manifests={name: _objects(name, files[name]) for name in sorted(files) if "/" in name},
-        texts={name: files[name] for name in sorted(files) if name != DOCUMENT},
+        manifests={name: _objects(name, own[name]) for name in own if "/" in name},
+        texts={name: own[name] for name in own if name != DOCUMENT},
+        workspace=code,
     )
     _check_whole(source)
-    hints.check(source, files)
+    hints.check(source, own)
     return Pack.from_source(source, template=source, namespaces=source.document["namespaces"])
 
 
@@ -138,6 +142,7 @@ def _check_whole(source: Source) -> None:
     requires.check(document)
     shell_lines.check(document)
     _check_files(source)
+    workspaces.check(document, source.workspace, _placeholders(document))
     steps.check_contents(source)
     steps.check_namespaces(source)
     _check_placeholders(source)
@@ -195,10 +200,14 @@ def _files_used(document: Obj) -> Iterator[tuple[str, str]]:
                     yield f"{list_name}.{index}.steps.{number}", step["file"]
 
 
+def _placeholders(document: Obj) -> set[str]:
+    known = {f"namespace.{name}" for name in document["namespaces"]}
+    known |= {f"parameter.{name}" for name in building.variants(document)[0]}
+    return known | {CLUSTER + name for name in document.get("cluster-values", {})}
+
+
 def _check_placeholders(source: Source) -> None:
-    known = {f"namespace.{name}" for name in source.document["namespaces"]}
-    known |= {f"parameter.{name}" for name in building.variants(source.document)[0]}
-    known |= {CLUSTER + name for name in source.document.get("cluster-values", {})}
+    known = _placeholders(source.document)
     for file, content in [(DOCUMENT, source.document), *source.manifests.items(), *source.texts.items()]:
         for name in names_in(content):
             if name not in known:

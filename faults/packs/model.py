@@ -90,3 +90,5 @@ class Source:
     document: Obj
     manifests: Mapping[str, list[Obj]]
     texts: Mapping[str, str]
+    workspace: Mapping[str, str] = field(default_factory=dict)
+    """The merged Terraform code, by path inside the pack."""

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from faults.checks.model import Check, Condition, MetricRead
-from faults.packs import building, command_blocks, course, only, requires
+from faults.packs import building, command_blocks, course, only, requires, workspaces
 from faults.packs.course import Milestone
 from faults.packs.errors import PackError
 from faults.packs.model import Criterion, Hint, InjectStep, Obj, Solution, Source, Variant, WrongTurn
 from faults.packs.placeholders import substitute
 from faults.packs.requires import ClusterValue, Requires
 from faults.packs.rights import AccessRule
+from faults.packs.workspaces import Workspace
 
 CLUSTER = "cluster."
 """Begins the placeholders, and the stored parameters, of values that the cluster decides."""
@@ -47,6 +48,8 @@ class Pack:
     """The rights that are words: what pods may be, by ``faults.packs.model.RIGHTS``."""
     access: tuple[AccessRule, ...]
     """The candidate's rights on top of those that every session gives."""
+    workspace: Workspace | None
+    """All about Terraform but its code, which the step has; None for most packs."""
     namespaces: Mapping[str, str]
     existing: tuple[str, ...]
     takes_away: tuple[str, ...]
@@ -120,6 +123,7 @@ class Pack:
             document=substitute(only.of_variant(self.template.document, variant), names),
             manifests=substitute(self.template.manifests, names),
             texts=substitute(self._texts_of(variant), names),
+            workspace=workspaces.filled(self.template.workspace, names),
         )
         return self.from_source(filled, template=self.template, namespaces=spaces)
 
@@ -135,8 +139,10 @@ class Pack:
         names = {f"namespace.{name}": value for name, value in self.namespaces.items()}
         names |= {f"parameter.{name}": value for name, value in variant.items()}
         names |= dict.fromkeys((CLUSTER + name for name in self.cluster_values), cluster_value)
-        rows = substitute(only.of_variant(self.template.document, variant).get("inject", []), names)
-        return [building.inject_step(row, substitute(self.template.manifests, names)) for row in rows]
+        document = substitute(only.of_variant(self.template.document, variant), names)
+        code = workspaces.filled(self.template.workspace, names)
+        source = Source(document, substitute(self.template.manifests, names), {}, code)
+        return [building.inject_step(row, source) for row in document.get("inject", [])]
 
     def variants_with(self, parameters: Mapping[str, str]) -> list[Variant]:
         """Return the variants that have these values, at least one. Raises ``PackError``."""
@@ -165,13 +171,14 @@ class Pack:
             images=tuple(document.get("images", [])),
             rights=building.words(document),
             access=building.access(document, namespaces.values()),
+            workspace=Workspace.load(document["workspace"]) if "workspace" in document else None,
             namespaces=dict(namespaces),
             existing=tuple(document.get("existing", [])),
             takes_away=tuple(document.get("takes-away", [])),
             needs_free=tuple(document.get("needs-free", [])),
             variants=building.variants(document),
             cluster_values=requires.build_values(document),
-            inject=tuple(building.inject_step(step, source.manifests) for step in document["inject"]),
+            inject=tuple(building.inject_step(step, source) for step in document["inject"]),
             symptom=tuple(building.condition(row) for row in document["symptom"]),
             symptom_seconds=float(document.get("symptom_seconds", SYMPTOM_SECONDS)),
             checks=tuple(building.check(row) for row in document["checks"]),

@@ -14,7 +14,8 @@ from faults.packs.steps import DOCUMENT, check_namespace, schema_of
 def check_rights(document: Obj) -> None:
     """Raise ``PackError`` for rights that cannot be granted; on shared clusters, because they reach others' work."""
     own = [f"${{namespace.{name}}}" for name in document["namespaces"]]
-    known = [*own, *document.get("existing", [])]
+    state = [document["workspace"]["state"]] if "workspace" in document else []
+    known = [*own, *document.get("existing", []), *state]
     for number, row in enumerate(document.get("rights", [])):
         denied = [row] if isinstance(row, str) else _check_rule(document, number, own, known)
         if denied and "shared" in document["requires"]["tiers"]:

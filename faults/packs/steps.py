@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from faults.checks.model import AccessRead, CommandRead, ObjectRead, PageRead
+from faults.checks.model import AccessRead, CommandRead, ObjectRead, PageRead, StateRead
 from faults.engine.model import Target
 from faults.injectors import KINDS, Kind, StepError
 from faults.packs import building
@@ -67,15 +67,22 @@ def check_namespaces(source: Source) -> None:
     if schema_of(document) < NAMESPACES_SINCE:
         return
     own = [f"${{namespace.{name}}}" for name in document["namespaces"]]
-    known = [*own, *document.get("existing", []), *_parameters_for_existing(document)]
+    made = workspace_namespaces(document)
+    known = [*own, *document.get("existing", []), *_parameters_for_existing(document), *made]
     for where, target in _targets(source):
-        if target.kind == "Namespace" and target.name not in own:
+        if target.kind == "Namespace" and target.name not in [*own, *made]:
             raise PackError(DOCUMENT, where, f"changes the namespace {target.name} itself; it is not the session's")
         if not target.namespace and is_shared and target.name not in own:
             raise PackError(DOCUMENT, where, f"{target.kind} has no namespace; remove shared from requires.tiers")
         check_namespace(where, target.namespace, known)
     for where, namespace in _read_namespaces(document):
         check_namespace(where, namespace, known)
+
+
+def workspace_namespaces(document: Obj) -> list[str]:
+    """Return the namespaces of the state and of what Terraform makes."""
+    row = document.get("workspace", {})
+    return [row["state"], *row.get("namespaces", [])] if row else []
 
 
 def _parameters_for_existing(document: Obj) -> list[str]:
@@ -97,7 +104,7 @@ def _validator(kind: str) -> Draft202012Validator:
 
 def _steps(source: Source) -> Iterator[tuple[str, Kind[Any], Obj]]:
     for number, step in enumerate(source.document["inject"]):
-        spec = building.inject_step(step, source.manifests).spec
+        spec = building.inject_step(step, source).spec
         yield f"inject.{number}", KINDS[step["kind"]], spec
 
 
@@ -113,7 +120,7 @@ def _read_namespaces(document: Obj) -> Iterator[tuple[str, str]]:
             reads = {name: building.read(entry) for name, entry in row["reads"].items()}
             for name, found in reads.items():
                 where = f"{part}.{number}.reads.{name}"
-                if isinstance(found, ObjectRead | AccessRead | PageRead):
+                if isinstance(found, ObjectRead | AccessRead | PageRead | StateRead):
                     yield where, found.namespace
                 elif isinstance(found, CommandRead) and not getattr(reads.get(found.pods), "namespace", ""):
                     message = f"runs in pods of every namespace; give the read {found.pods} a namespace"

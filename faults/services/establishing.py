@@ -27,7 +27,9 @@ WAITING = ("Injecting", "Waiting for the namespaces' accounts, quotas and polici
 def establish(work: Work, run: FaultRun) -> None:
     """Make an environment's changes, or those of them that have gone. Raises ClusterError."""
     namespaces, rails = selectors.namespaces_of(run), selectors.guardrails_of(run)
-    refuse_denied(run, environment.all_rules(namespaces, rails, selectors.toolbox_of(run)), "The session")
+    box = selectors.toolbox_of(run)
+    terraform = box.terraform.rights if box and box.terraform else ()
+    refuse_denied(run, (*environment.all_rules(namespaces, rails, box), *terraform), "The session")
     changes, kube = selectors.changes_of(run), selectors.kube_for(run.cluster)
     apply, first = partial(_apply, work, work.engine(run)), 0
     if rails is not None:

@@ -13,9 +13,14 @@ from faults.guardrails import Grant, Guardrails
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import AccessRule, Pack
 from faults.packs.rights import subtract
+from faults.packs.workspaces import together
 from faults.services.requirements import cluster_values
 from faults.services.toolboxes import toolbox_image
 from faults.toolbox import NAMESPACE, Toolbox
+
+NO_TERRAFORM = (
+    "A scenario needs Terraform in the toolbox, and the cluster has none: set TOOLBOX_IMAGE (see docs/admin.md)."
+)
 
 
 def plan_environment_run(
@@ -48,7 +53,10 @@ def plan_environment_run(
         toolbox_namespace = NAMESPACE
     image = toolbox_image(cluster) if toolbox_namespace else ""
     lacks = not toolbox_gpu and any(pack.requires.toolbox_gpu for pack in needed)
-    box = Toolbox(toolbox_namespace, image, toolbox_gpu, lacks) if toolbox_namespace and image else None
+    terraform = together(pack.workspace for pack in needed if pack.workspace)
+    if terraform and not image:
+        raise FaultError(NO_TERRAFORM)
+    box = Toolbox(toolbox_namespace, image, toolbox_gpu, lacks, terraform) if toolbox_namespace and image else None
     own = list(namespaces.values())
     if rules := subtract(access, environment.common_rules(own, rails, box)):
         rails = rails.with_grants([Grant(rules)])

@@ -15,6 +15,7 @@ from faults.services.establishing import establish
 from faults.services.granting import grant_rights, watched_namespaces
 from faults.services.panic_state import refuse_while_engaged
 from faults.services.rollout_events import forget_rollouts
+from faults.services.toolboxes import missing_toolbox
 from faults.services.work import Failpoint, Report, Work, silent, working
 
 Status = FaultRun.Status
@@ -28,6 +29,7 @@ LOOKING = {
     FaultRun.Purpose.ENVIRONMENT: ("Taking the fingerprint", "Looking at everything the session may touch"),
     FaultRun.Purpose.FAULT: ("Injecting", "Looking at the cluster's namespaces"),
 }
+TOOLBOX_S = 20.0
 HOLD_S = 60.0  # jobs hold their lane for less
 
 
@@ -94,9 +96,20 @@ def _inject(work: Work, run: FaultRun) -> None:
         establish(work, run)
     else:
         grant_rights(run=run, report=work.listener)
+        _await_toolbox(work, run)
         work.engine(run).apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
+
+
+def _await_toolbox(work: Work, run: FaultRun) -> None:
+    """Let a toolbox that has only just been made start, where Terraform is to run in it. Raises ClusterError."""
+    session = selectors.environment_beside(run) if selectors.bound_pack(run).workspace else None
+    if session is None:
+        return
+    work.report("Injecting", "Waiting for the toolbox")
+    if missing := missing_toolbox(run=session, hold_s=TOOLBOX_S):
+        raise ClusterError(f"The toolbox, in which Terraform is to run, does not: {missing}.", retryable=True)
 
 
 def _picture_before(run: FaultRun) -> Fingerprint:

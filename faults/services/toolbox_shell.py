@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from faults import selectors
 from faults.clock import Clock
+from faults.engine.model import CommandLimits
 from faults.errors import ClusterError
 from faults.kube.client import Kube
-from faults.kube.commands import CommandLimits
 from faults.models import FaultRun
 from faults.services.toolboxes import missing_toolbox
 from faults.toolbox import NAME

@@ -121,11 +121,11 @@ class Kubelets:
         """End the kubelet of a node that is gone, with everything on it."""
         node = self._nodes.pop(name)
         self._rooms.pop(name, None)
-        self.watches.leave(name)
         for key in [key for key, worker in self._workers.items() if worker.node is node]:
             worker = self._workers.pop(key)
             worker.stop()
             self._note(key, worker)
+        self.watches.leave(name)  # pulls that end ask how many may run at a time
         node.agents.services.close()
         self.fabric.detach(node.ip)
 

@@ -62,6 +62,14 @@ class CacheReader:
         """Return exit code and output of a command."""
         return self._remote.run_command(namespace, pod, container, command)
 
+    def secret(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return a Secret. Raises ``NotFound`` where there is none."""
+        return self._remote.secret(namespace, name)
+
+    def cloud_assets(self, project: str) -> Objects:
+        """Return what there is in a cloud project."""
+        return self._remote.cloud_assets(project)
+
     @property
     def _remote(self) -> RemoteReads:
         if self._answers is None:

@@ -33,6 +33,12 @@ class RemoteSource(Protocol):
     def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
         """Return exit code and output of a command."""
 
+    def secret(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return a Secret."""
+
+    def cloud_assets(self, project: str) -> list[dict[str, Any]]:
+        """Return what there is in a cloud project."""
+
 
 class RemoteReads:
     """The answers of one cluster, for all of its sessions. The thread begins with the first question.
@@ -70,6 +76,14 @@ class RemoteReads:
         """Return exit code and output of a command."""
         code, output = self._answers.get(("command", namespace, pod, container, *command))
         return code, output
+
+    def secret(self, namespace: str, name: str) -> dict[str, Any]:
+        """Return a Secret."""
+        return dict(self._answers.get(("secret", namespace, name)))
+
+    def cloud_assets(self, project: str) -> list[dict[str, Any]]:
+        """Return what there is in a cloud project."""
+        return list(self._answers.get(("cloud", project)))
 
     def take_turn(self) -> None:
         """Ask what is due."""
@@ -109,5 +123,9 @@ class RemoteReads:
             return partial(self._source.review_access, rest[0], dict(rest[1:]))
         if kind == "page":
             return partial(self._source.fetch, *rest)
+        if kind == "secret":
+            return partial(self._source.secret, *rest)
+        if kind == "cloud":
+            return partial(self._source.cloud_assets, *rest)
         namespace, pod, container, *command = rest
         return partial(self._source.run_command, namespace, pod, container, command)

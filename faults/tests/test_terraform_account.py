@@ -1,0 +1,115 @@
+"""Terraform's account in a session's cluster: its token in the toolbox, its rights, and where it may work."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+
+from faults import packs, selectors, services
+from faults.engine import fingerprint
+from faults.errors import FaultError
+from faults.models import Cluster, FaultRun
+from faults.tests import workspace_packs
+from faults.tests.conftest import deadline
+from faults.toolbox import NAME, NAMESPACE
+
+pytestmark = pytest.mark.django_db
+PACK = packs.parse(workspace_packs.files())
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+def planned(cluster):
+    names = {"workloads": "shift"}
+    return services.plan_environment_run(cluster=cluster, namespaces=names, deadline=deadline(), packs=[PACK])
+
+
+@pytest.fixture
+def session(cluster):
+    return services.inject_run(run_id=planned(cluster).pk, holder="test")
+
+
+@pytest.fixture
+def terraform(session, kube):
+    """Run a line in the toolbox with the account of Terraform; return what it wrote."""
+    missing = services.missing_toolbox(run=session, hold_s=20)
+    assert missing == ""
+
+    def run(line):
+        command = ["bash", "-c", f"export KUBECONFIG=$KUBE_CONFIG_PATH; {line}"]
+        code, output = kube.run_command(NAMESPACE, NAME, NAME, command)
+        return output if code == 0 else f"{code}: {output}"
+
+    return run
+
+
+def create(kind, name, space="", **fields):
+    """Return the line that creates an object."""
+    group = {"Namespace": "v1", "ResourceQuota": "v1", "Secret": "v1"}.get(kind, "rbac.authorization.k8s.io/v1")
+    meta = {"name": name, **({"namespace": space} if space else {}), "labels": fields.pop("labels", {})}
+    obj = {"apiVersion": group, "kind": kind, "metadata": meta, **fields}
+    return f"printf %s {shlex.quote(json.dumps(obj))} | kubectl create -f -"
+
+
+def namespace(name, level="baseline"):
+    return create("Namespace", name, labels={ENFORCE: level} if level else {})
+
+
+def binding(called, /, **subject):
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "all"}
+    return create("RoleBinding", called, "tenant-a", roleRef=role, subjects=[subject])
+
+
+QUOTA = {"spec": {"hard": {"pods": "1"}}}
+JOBS = {"rules": [{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}]}
+ALL = {"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}
+GROUP = {"kind": "Group", "apiGroup": "rbac.authorization.k8s.io"}
+
+
+def test_terraform_makes_what_the_packs_name_and_nothing_else(session, kube, terraform):
+    assert terraform("kubectl auth whoami -o jsonpath='{.status.userInfo.username}'").endswith("toolbox:terraform")
+    assert "created" in terraform(namespace("tenant-a"))
+    assert "makes and deletes these namespaces only: tenant-a, tenant-b" in terraform(namespace("other"))
+    assert "enforce Pod Security: baseline or restricted" in terraform(namespace("tenant-b", "privileged"))
+    assert "enforce Pod Security" in terraform(namespace("tenant-b", ""))
+    assert "enforce Pod Security" in terraform(f"kubectl label ns tenant-a --overwrite {ENFORCE}=privileged")
+    assert "these namespaces only" in terraform("kubectl delete ns monitoring")
+    assert "its own namespaces only" in terraform(create("ResourceQuota", "q", "monitoring", **QUOTA))
+    assert "created" in terraform(create("ResourceQuota", "q", "tenant-a", **QUOTA))
+    assert "created" in terraform(create("Role", "all", "tenant-a", **ALL))
+    assert "created" in terraform(create("ClusterRole", "job-launcher", **JOBS))
+    assert "by name only" in terraform(create("ClusterRole", "other", **JOBS))
+    assert "by name only" in terraform("kubectl delete clusterrole node-viewer")
+    for account in ("platform-oncall", "terraform"):
+        line = binding("own", kind="ServiceAccount", name=account, namespace="toolbox")
+        assert "may not be given" in terraform(line)
+    assert "may not be given" in terraform(binding("own", name="system:serviceaccounts:toolbox", **GROUP))
+    assert "created" in terraform(binding("engineers", name="engineers", **GROUP))
+    assert "created" in terraform(create("Secret", "tfstate", "platform"))
+    assert "orbidden" in terraform("kubectl get secrets -n kube-system")
+
+    services.revoke_access(run=session)
+    assert "orbidden" in terraform("kubectl get ns")
+
+
+def test_a_session_with_terraform_leaves_nothing(session, kube):
+    before = session.fingerprint_before
+    run = services.revert_run(run_id=session.pk, holder="test")
+    assert (run.status, run.residue) == (FaultRun.Status.REVERTED, [])
+    assert fingerprint(kube, selectors.all_namespaces_of(run)) == before
+
+
+def test_a_session_without_a_workspace_has_no_such_account(cluster):
+    names = {"workloads": "shift"}
+    plain = services.plan_environment_run(
+        cluster=cluster, namespaces=names, deadline=deadline(), toolbox_namespace=NAMESPACE
+    )
+    assert "terraform" not in selectors.toolbox_of(plain).dump()
+    assert not [change for change in selectors.changes_of(plain) if "terraform" in change.target.name]
+
+
+def test_a_real_cluster_without_an_image_for_toolboxes_says_so(db):
+    lab = Cluster.objects.create(name="lab", tier=Cluster.Tier.DEDICATED)
+    with pytest.raises(FaultError, match="set TOOLBOX_IMAGE"):
+        planned(lab)

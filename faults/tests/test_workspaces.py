@@ -1,0 +1,102 @@
+"""The Terraform workspace of a pack: merged with the platform's code, checked by name, filled in for a variant."""
+
+from __future__ import annotations
+
+import pytest
+
+from faults.clashes import clash
+from faults.injectors import changes
+from faults.packs import PackError, load_folder, parse
+from faults.packs.workspaces import BASE, MAX_BYTES, together
+from faults.tests import workspace_packs
+from faults.tests.variants import PACKS
+
+
+def test_a_pack_keeps_the_platforms_code_below_its_own_files(tmp_path):
+    (tmp_path / "workspace" / "tenants").mkdir(parents=True)
+    (tmp_path / "workspace" / "tenants" / "terraform.tfvars").write_text("tenants = {}\n")
+    found = load_folder(tmp_path)
+    assert found["workspace/tenants/terraform.tfvars"] == "tenants = {}\n"
+    assert found["workspace/modules/tenant/quota.tf"] == (BASE / "modules/tenant/quota.tf").read_text()
+
+
+def test_parameters_are_filled_in_and_what_is_terraforms_own_stays():
+    pack = parse(workspace_packs.files()).bind(parameters={"gpus": "3"})
+    *reserved, apply = changes(pack.inject)
+    assert "gpus = 3\n" in apply.code["workspace/tenants/terraform.tfvars"]
+    assert '"${var.name_prefix}job-launcher"' in apply.code["workspace/tenants/launcher.tf"]
+    assert [change.target.name for change in reserved] == ["tenant-a", "tenant-b", "job-launcher", "job-launcher"]
+    assert apply.target.name == "tfstate-default-tenants"
+
+
+def set_to(place, value):
+    """Return a change of the document, whose parts are given by a path."""
+
+    def change(document, found):
+        *path, last = place.split(".")
+        for part in path:
+            document = document[int(part) if part.isdecimal() else part]
+        document[last] = value
+
+    return change
+
+
+def without_section(document, found):
+    del document["workspace"]
+
+
+def without_step(document, found):
+    document["inject"] = [{"kind": "terraform", "roots": ["tenants"]}]
+    for name in [name for name in found if name.startswith("workspace/")]:
+        del found[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        (without_section, "scenario.yaml, workspace: is needed beside workspace/README.md"),
+        (without_step, "scenario.yaml, workspace: has no code"),
+        (set_to("inject.0.roots", ["nothing"]), "inject.0.roots.0: the workspace has no folder nothing"),
+        (set_to("requires.tiers", ["shared"]), "workspace: needs a cluster of the session's own"),
+        (set_to("workspace.state", "shift"), "workspace.state: shift is in namespaces or existing"),
+        (set_to("workspace.namespaces", ["platform"]), "workspace.namespaces.0: platform is in namespaces"),
+        (set_to("workspace.rights.0.namespaces", ["tenant-a"]), "only the namespace platform is there"),
+        (set_to("workspace.cloud-roles", ["roles/owner"]), "workspace.cloud-roles: only practice clusters"),
+        (lambda document, found: found.update({"workspace/run.sh": "x"}), "workspace/run.sh: is not a .tf"),
+        (lambda document, found: found.update({"workspace/../x.tf": "x"}), "workspace/../x.tf: is not a .tf"),
+        (lambda document, found: found.update({"workspace/x.tf": "x" * MAX_BYTES}), "workspace/: has "),
+        (lambda document, found: found.update({"workspace/x.tf": "${parameter.no}"}), "${parameter.no}: no such"),
+        (lambda document, found: found.update({f"workspace/x{at}.tf": "x" for at in range(99)}), "at most 100"),
+    ],
+)
+def test_a_workspace_that_does_not_fit_is_refused_by_name(change, error):
+    with pytest.raises(PackError) as refused:
+        parse(workspace_packs.files(change))
+    assert error in str(refused.value)
+
+
+def test_a_step_without_a_workspace_is_refused():
+    def neither(document, found):
+        without_section(document, found)
+        without_step(document, found)
+
+    with pytest.raises(PackError, match=r"inject\.0: needs a workspace"):
+        parse(workspace_packs.files(neither))
+
+
+def test_packs_that_make_the_same_objects_cannot_be_in_one_interview():
+    one = parse(workspace_packs.files())
+    other = parse(workspace_packs.files(set_to("title", "Another")))
+    assert "both create ClusterRole job-launcher" in clash([one, other])
+    assert clash([one, PACKS[0]]) == ""
+
+
+def test_what_the_workspaces_of_a_session_say_is_merged():
+    one = parse(workspace_packs.files()).workspace
+    other = parse(workspace_packs.files(set_to("workspace.namespaces", ["tenant-c", "tenant-a"]))).workspace
+    assert together([one, other]).namespaces == ("tenant-a", "tenant-b", "tenant-c")
+    assert together([]) is None
+    moved = {**workspace_packs.WORKSPACE, "state": "infra", "rights": workspace_packs.WORKSPACE["rights"][1:]}
+    elsewhere = parse(workspace_packs.files(set_to("workspace", moved))).workspace
+    with pytest.raises(PackError, match="infra and platform"):
+        together([one, elsewhere])

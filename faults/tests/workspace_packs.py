@@ -1,0 +1,91 @@
+"""A small pack with a Terraform workspace, for tests: one tenant whose quota counts too few GPUs."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+from faults.packs.workspaces import merged
+
+RBAC = "rbac.authorization.k8s.io"
+WRITE = ["get", "list", "watch", "create", "update", "patch", "delete"]
+WORKSPACE = {
+    "state": "platform",
+    "namespaces": ["tenant-a", "tenant-b"],
+    "objects": [
+        {"kind": "ClusterRole", "name": "job-launcher"},
+        {"kind": "ClusterRoleBinding", "name": "job-launcher"},
+    ],
+    "rights": [
+        {"namespaces": ["platform"], "resources": ["secrets", "leases.coordination.k8s.io"], "verbs": WRITE},
+        {
+            "resources": [
+                *("namespaces", "serviceaccounts", "resourcequotas", "limitranges"),
+                *("networkpolicies.networking.k8s.io", f"roles.{RBAC}", f"rolebindings.{RBAC}"),
+            ],
+            "verbs": WRITE,
+        },
+        {"resources": [f"roles.{RBAC}", f"clusterroles.{RBAC}"], "verbs": ["bind", "escalate"]},
+        {"resources": [f"clusterroles.{RBAC}", f"clusterrolebindings.{RBAC}"], "verbs": WRITE},
+    ],
+}
+GPU = "requests.nvidia.com/gpu"
+ANCHORS = dict.fromkeys("1234", "x")
+EDIT = "sed -i 's/gpus = .*/gpus = 8/' platform/tenants/terraform.tfvars"
+TENANTS = """tenants = {
+  tenant-a = {
+    team = "vision"
+    gpus = ${parameter.gpus}
+  }
+}
+"""
+
+
+def files(change=lambda document, found: None):
+    """Return the files of the pack, after a change to its document and files."""
+    document = {
+        "schema": 2,
+        "slug": "small-quota",
+        "version": 1,
+        "title": "A quota that is too small",
+        "category": "Terraform",
+        "difficulty": "easy",
+        "minutes": 10,
+        "tags": ["terraform"],
+        "source": "derived",
+        "requires": {"tiers": ["practice", "dedicated"], "nodes": 1, "gpus": 1, "agent": False},
+        "namespaces": {"workloads": "shift"},
+        "workspace": copy.deepcopy(WORKSPACE),
+        "variants": [{"gpus": str(number)} for number in range(1, 6)],
+        "inject": [{"kind": "terraform", "roots": ["tenants"]}],
+        "symptom": [_condition("size(quotas) == 1")],
+        "checks": [{"key": "larger", "points": 10, **_condition(f"quotas.exists(q, q.spec.hard['{GPU}'] == '8')")}],
+        "guards": [],
+        "cause": ["quota"],
+        "hints": [],
+        "rubric": [
+            {"key": kind, "title": kind, "weight": 9, "source": "derived", "kind": kind, "anchors": ANCHORS}
+            for kind in ("diagnosis", "fix", "communication")
+        ],
+        "solutions": [
+            {"key": key, "title": key, "lines": [EDIT, line]}
+            for key, line in (
+                ("apply", "cd platform/tenants && terraform apply -auto-approve -no-color"),
+                ("plan", "cd platform/tenants && terraform plan -out p && terraform apply p"),
+            )
+        ],
+    }  # fmt: skip
+    texts = {"statement.md": "# The quota\n", "brief.md": "# Brief\n", "workspace/tenants/terraform.tfvars": TENANTS}
+    found = merged(texts)
+    change(document, found)
+    return found | {"scenario.yaml": json.dumps(document, indent=1)}
+
+
+def _condition(expr):
+    read = {"apiVersion": "v1", "kind": "ResourceQuota", "namespace": "tenant-a", "name": "gpus"}
+    return {
+        "title": "The quota",
+        "reads": {"quotas": read},
+        "expr": expr,
+        "found": "string(size(quotas)) + ' quotas'",
+    }

@@ -1,0 +1,10 @@
+"""Places in a toolbox, for those who run something in it and know nothing else of it."""
+
+NAME = "toolbox"
+"""Of the pod and of its container."""
+NAMESPACE = "toolbox"
+"""The namespace's name where a session has the cluster to itself; packs leave it alone."""
+HOME = "/home/toolbox"
+CODE = f"{HOME}/platform"
+"""The Terraform code of the session."""
+TERRAFORM_ACCOUNT = "terraform"
