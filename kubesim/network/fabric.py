@@ -12,7 +12,6 @@ from kubesim.network.firewall import Firewall
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.handles import CHUNK
 from kubesim.shell.share import Share
-from kubesim.shell.wayout import Packet
 from kubesim.streaming.pipe import Pipe
 from kubesim.streaming.seam import Duplex
 
@@ -146,23 +145,6 @@ class Fabric:
         self.registry: Registry = lambda name, request: None
         """Answers of the registries outside that depend on their images."""
         self._turn = 0
-        self._taps: dict[str, list[Callable[[Packet], None]]] = {}
-
-    def tap(self, address: str, see: Callable[[Packet], None]) -> Callable[[], None]:
-        """Show every packet from and to an address; returns what ends that."""
-        found = self._taps.setdefault(address, [])
-        found.append(see)
-        return lambda: found.remove(see)
-
-    def saw(self, source: str, target: str, protocol: str, *texts: str, ports: tuple[int, int] = (0, 0)) -> None:
-        """Let who listens see packets, each second one being an answer to the one before."""
-        if not self._taps:
-            return
-        for number, text in enumerate(texts):
-            ends = (source, target, ports) if number % 2 == 0 else (target, source, ports[::-1])
-            packet = Packet(ends[0], ends[1], protocol, text, (ends[2][0], ends[2][1]))
-            for see in [see for address in {source, target} for see in self._taps.get(address, ())]:
-                see(packet)
 
     def attached(self, address: str) -> bool:
         """Whether somebody in the cluster has an address."""

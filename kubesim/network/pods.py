@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
-from zlib import crc32
 
 from kubesim.client import Reader
 from kubesim.errors import ApiError, Obj
@@ -17,7 +16,7 @@ from kubesim.network.world import ADDRESS as METADATA
 from kubesim.network.world import GOOGLE, WEB, MetadataServer, OutsideServer, has_metadata, hop, host_at
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.lookup import Answer, ResolvConf, parse, search
-from kubesim.shell.wayout import Hop, Packet
+from kubesim.shell.wayout import Hop
 
 CLUSTER_RESOLVER, NODE_RESOLVER = "10.96.0.10", "169.254.169.254"
 """The address that pods ask for names, and the one that nodes ask. A cluster without a DNS service of its own answers
@@ -69,10 +68,6 @@ class PodNetwork:
         """Return the open ports of the pod."""
         return self._fabric.ports(self._address)
 
-    def tap(self, see: Callable[[Packet], None]) -> Callable[[], None]:
-        """Show every packet that comes and goes from now on; returns what ends that."""
-        return self._fabric.tap(self._address, see)
-
     async def resolve(self, name: str) -> list[str]:
         """Return the addresses of a name."""
         if name in LOCAL:
@@ -87,24 +82,10 @@ class PodNetwork:
         failed = NetworkError("again", "timed out")
         for each in (server,) if server else self.config.servers:
             try:
-                return await self._ask(each, name, kind)
+                return await self._answer(each, name, kind)
             except NetworkError as error:
                 failed = error
         raise failed
-
-    async def _ask(self, server: str, name: str, kind: str) -> Answer:
-        """Ask one name server, for all who listen to see."""
-        number = crc32(f"{name}/{kind}".encode()) & 0xFFFF
-        asked, ports = f"{number}+ {kind}? {name}. ({len(name) + 18})", (32768 + number % 28000, DNS_PORT)
-        try:
-            answer = await self._answer(server, name, kind)
-        except NetworkError:
-            self._fabric.saw(self._address, server, "udp", asked, ports=ports)
-            raise
-        records = ", ".join(f"{each.kind} {each.value}" for each in answer.records)
-        told = f"{number}* {len(answer.records)}/0/0 {records}" if answer.exists else f"{number} NXDomain* 0/1/0"
-        self._fabric.saw(self._address, server, "udp", asked, f"{told} ({len(name) + 34})", ports=ports)
-        return answer
 
     async def _answer(self, server: str, name: str, kind: str) -> Answer:
         """Return what one name server says: that of the cluster, or of its nodes, which knows only names outside."""
@@ -133,25 +114,8 @@ class PodNetwork:
             return None
 
     async def find(self, host: str, port: int) -> Server:
-        """Return what answers at a host's port, for all who listen to see how it comes about."""
-        ports, begin = (32768 + crc32(f"{host}/{port}".encode()) % 28000, port), crc32(self._address.encode())
-        syn = f"Flags [S], seq {begin}, win 64860, options [mss 1410,sackOK,nop,wscale 7], length 0"
-        try:
-            server = await self._find(host, port)
-        except NetworkError as error:
-            reset = (f"Flags [R.], seq 0, ack {begin + 1}, win 0, length 0",) if error.kind == "refused" else ()
-            self._fabric.saw(self._address, self._last, "tcp", syn, *reset, ports=ports)
-            raise
-        both = syn.replace("[S]", "[S.]").replace(f"{begin}, win", f"{begin ^ 0x5A5A5A5A}, ack {begin + 1}, win")
-        self._fabric.saw(
-            self._address, self._last, "tcp", syn, both, "Flags [.], ack 1, win 507, length 0", ports=ports
-        )
-        return server
-
-    async def _find(self, host: str, port: int) -> Server:
         """Return what answers at a host's port, through a service where it is one."""
         address = (await self.resolve(host))[:1] or [""]
-        self._last = address[0]
         if self._fabric.door is not None and (address[0], port) in (
             (SERVICE_ADDRESS, SERVICE_PORT),
             (API_SERVER.address, SERVICE_PORT),
@@ -193,9 +157,6 @@ class PodNetwork:
         answers = host.icmp if host is not None else self._fabric.attached(address) or address == API_SERVER.address
         if not await self._gate.opens(address, 0, "ICMP"):
             ways, answers = ways[:1], False
-        asked = "ICMP echo request, id 7, seq 1, length 64"
-        told = (asked.replace("request", "reply"),) if answers else ()
-        self._fabric.saw(self._address, address, "icmp", asked, *told)
         return [hop(each, self._address) for each in (*ways, *([address] if answers else []))]
 
     async def _pods(self) -> list[Obj]:

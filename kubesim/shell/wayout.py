@@ -20,17 +20,6 @@ class Hop:
         return self.rtt * (0.94 + (zlib.crc32(f"{self.address}/{number}".encode()) % 1000) / 6000)
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """A packet as tcpdump sees it; ``text`` is what it carries, as tcpdump words it."""
-
-    source: str
-    target: str
-    protocol: str
-    text: str
-    ports: tuple[int, int] = (0, 0)
-
-
 SUBNET = 24
 
 

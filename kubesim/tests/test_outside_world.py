@@ -106,19 +106,6 @@ async def test_traceroute_tells_the_routers(w):
     assert lines[-1] == " 5  * * *"
 
 
-async def test_iperf3_measures_what_goes_through(w):
-    await w.create("pods", pod("server", container(NETSHOOT, "iperf3", "-s"), nodeName=w.node_names[1]))
-    await w.tick(60)
-    server = await address(w, "server")
-    said = await out(w, "iperf3", "-c", server, "-t", "2")
-    assert said.endswith("iperf Done.\n")
-    assert " Gbits/sec    0             sender\n" in said
-    log = w.kubelets.logs("default", "server", "main").decode()
-    assert f"Accepted connection from {await address(w, 'client')}, port " in log
-    status, _, said = await patient(w, "client", "iperf3", "-c", await address(w, "web"))
-    assert (status, said.endswith("Connection refused\n")) == (1, True)
-
-
 async def test_nc_takes_what_another_sends(w):
     await w.create("pods", pod("ear", container(NETSHOOT, "sh", "-c", "nc -l 9000; sleep inf")))
     await w.tick(60)
@@ -131,32 +118,3 @@ async def test_ping_goes_on_until_it_is_interrupted(w):
     task = asyncio.ensure_future(run(w, "client", "timeout", "-s", "INT", "3", "ping", "8.8.8.8"))
     await w.tick(10)
     assert "3 packets transmitted, 3 received" in (await task)[1]
-
-
-async def test_tcpdump_shows_what_comes_and_goes(w):
-    task = asyncio.ensure_future(run(w, "client", "tcpdump", "-n", "-c", "4", "port", "80", "or", "icmp"))
-    await w.tick(1)
-    web = await address(w, "web")
-    await out(w, "curl", "-s", f"http://{web}")
-    await out(w, "ping", "-c", "1", "8.8.8.8")
-    status, shown, said = await task
-    lines = shown.splitlines()
-    assert [f"> {web}.80: Flags [S], seq" in lines[0], "Flags [S.]" in lines[1]] == [True, True]
-    assert lines[3].endswith("> 8.8.8.8: ICMP echo request, id 7, seq 1, length 64")
-    assert (status, said.splitlines()[1]) == (
-        0,
-        "listening on eth0, link-type EN10MB (Ethernet), snapshot length 262144 bytes",
-    )
-    assert (await run(w, "client", "tcpdump", "nonsense"))[0] == 1
-
-
-async def test_tcpdump_shows_that_nobody_answers_where_a_policy_is_closed(w):
-    closed = policy("closed", {"matchLabels": {"app": "web"}}, policyTypes=["Ingress"], ingress=[])
-    await w.create(POLICIES, closed)
-    task = asyncio.ensure_future(run(w, "client", "timeout", "-s", "INT", "20", "tcpdump", "-n", "tcp"))
-    await w.tick(1)
-    await out(w, "curl", "-s", "-m", "5", f"http://{await address(w, 'web')}")
-    await w.tick(30)
-    shown = (await task)[1]
-    assert "Flags [S]" in shown
-    assert "Flags [S.]" not in shown
