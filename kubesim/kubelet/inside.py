@@ -36,7 +36,7 @@ BASES = {"python": "debian", "cuda": "debian", "cuda-base": "debian", "none": "d
 SUB_PATH = 'failed to {} for volumeMount "{}" of container "{}"'
 OWN = ("nnp", "sysctl", "torchrun")
 """The programs whose tools are the kubelet's own."""
-DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-debugdump", "/usr/bin/nvidia-persistenced")
+DRIVER_PROGRAMS = ("/usr/bin/nvidia-smi", "/usr/bin/nvidia-persistenced")
 DRIVER_LIBRARIES = (
     "cuda",
     "cudadebugger",

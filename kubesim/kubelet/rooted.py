@@ -18,8 +18,8 @@ from kubesim.shell.tools import journalctl
 
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
 DRIVER_FILES = (
-    "nvidia-smi", "nvidia-debugdump", "nvidia-persistenced", "nvidia-bug-report.sh", "nv-fabricmanager", "dcgmi",
-    "nvidia-container-cli", "nvidia-ctk",
+    "nvidia-smi", "nvidia-persistenced", "nvidia-bug-report.sh", "nv-fabricmanager", "dcgmi",
+    "nvidia-container-cli",
 )  # fmt: skip
 OWNER = "host"
 DISKS = {"sda": 0, "sda1": 1, "sda14": 14, "sda15": 15}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kubesim.shell import conditions, dialects, patterns
+from kubesim.shell import conditions
 from kubesim.shell.errors import FileError
 from kubesim.shell.programs import search
 from kubesim.shell.quoting import quote
@@ -30,14 +30,14 @@ async def false(shell: Shell, argv: list[str]) -> int:
 
 async def _count(shell: Shell, word: str) -> int:
     """Read a number; raises ShellError in the shell's words."""
-    if word.lstrip("+-").isdecimal() and len(word) < 12 and (shell.dialect == "bash" or word.isdecimal()):
+    if word.lstrip("+-").isdecimal() and len(word) < 12:
         return int(word)
     raise ShellError(f"{word}: numeric argument required", 2)
 
 
 async def exit_(shell: Shell, argv: list[str]) -> int:
     """Leave the shell."""
-    if shell.interactive and not shell.subshell and shell.dialect == "bash":
+    if shell.interactive and not shell.subshell:
         await shell.process.error("exit\n")
         if not shell.warned and any(job.state == "Stopped" for job in shell.jobs.table.values()):
             await shell.process.error("There are stopped jobs.\n")
@@ -56,10 +56,7 @@ async def return_(shell: Shell, argv: list[str]) -> int:
     """Leave a function or a sourced file."""
     status = await _count(shell, argv[1]) if len(argv) > 1 else shell.status
     if not shell.calls and not shell.sourced:
-        if shell.dialect == "bash":
-            raise ShellError("can only `return' from a function or sourced script", 2)
-        if shell.interactive:
-            return status
+        raise ShellError("can only `return' from a function or sourced script", 2)
     raise ReturnFrom(status & 255)
 
 
@@ -69,9 +66,7 @@ async def break_(shell: Shell, argv: list[str]) -> int:
     if count < 1:
         raise ShellError(f"{argv[1]}: loop count out of range", 1)
     if not shell.loops:
-        if shell.dialect == "bash":
-            raise ShellError("only meaningful in a `for', `while', or `until' loop", 0)
-        return 0
+        raise ShellError("only meaningful in a `for', `while', or `until' loop", 0)
     raise BreakLoop(min(count, shell.loops), again=argv[0] == "continue")
 
 
@@ -106,14 +101,12 @@ async def source(shell: Shell, argv: list[str]) -> int:
     try:
         text = await _read_source(shell, argv[1])
     except FileError as error:
-        if shell.dialect != "bash":
-            raise ShellError(dialects.cannot_open(shell.dialect, error, creating=False)) from error
         await shell.complain(f"{argv[1]}: {error.text}")
         return 1
     if shell.sourced >= MOST_SOURCED:
         raise ShellError(f"{argv[1]}: maximum source nesting level exceeded ({MOST_SOURCED})", 1)
     positional = shell.state.positional
-    given = len(argv) > 2 and shell.dialect != "dash"
+    given = len(argv) > 2
     shell.state.positional = argv[2:] if given else positional
     shell.sourced += 1
     try:
@@ -129,8 +122,6 @@ async def _read_source(shell: Shell, name: str) -> str:
     """Return the text of a file, which may lie in PATH; raises FileError."""
     folders = (shell.state.get("PATH") or "").split(":") if "/" not in name else []
     path = next((f"{folder}/{name}" for folder in folders if shell.is_file(f"{folder}/{name}")), name)
-    if folders and path == name and shell.dialect != "bash":
-        raise FileError("ENOENT", name)
     if path.startswith("/dev/"):
         data = await kit.everything(shell.process, shell.process.open(path))
     else:
@@ -148,7 +139,7 @@ async def trap(shell: Shell, argv: list[str]) -> int:
         return 0
     if not args or args[0] == "-p":
         for name, text in shell.state.traps.items():
-            prefix = "SIG" if shell.dialect == "bash" and name in NUMBERS else ""
+            prefix = "SIG" if name in NUMBERS else ""
             await shell.process.write(f"trap -- {quote(text, always=True)} {prefix}{name}\n")
         return 0
     action: str | None = args[0]
@@ -181,24 +172,20 @@ async def _set_trap(shell: Shell, word: str, action: str | None) -> int:
 async def test(shell: Shell, argv: list[str]) -> int:
     """Evaluate a condition."""
     args = argv[1:]
-    if argv[0] != "test":
-        if not args or args[-1] != argv[0].replace("[", "]"):
+    if argv[0] == "[":
+        if args[-1:] != ["]"]:
             raise ShellError("missing `]'", 2)
-        args = args[:-1]
-    if argv[0] == "[[" and len(args) == 3 and args[1] in ("=", "==", "!="):
-        return int(patterns.matches(((args[2], False),), args[0]) == (args[1] == "!="))
+        args.pop()
     try:
         return int(not await conditions.single(shell.process, args, shell))
     except conditions.TestError as error:
-        raise ShellError(error.text(shell.dialect), 2, fatal=False) from error
+        raise ShellError(error.text(), 2) from error
 
 
 async def shift(shell: Shell, argv: list[str]) -> int:
     """Drop positional parameters."""
     count = await _count(shell, argv[1]) if len(argv) > 1 else 1
     if count < 0 or count > len(shell.state.positional):
-        if shell.dialect == "dash":
-            raise ShellError("can't shift that many", 2)
         return 1
     del shell.state.positional[:count]
     return 0

@@ -76,8 +76,6 @@ READ_USAGE = (
 async def read(shell: Shell, argv: list[str]) -> int:
     """Read a line into variables."""
     opts, names = options(argv, "ersa:d:i:n:N:p:t:u:", READ_USAGE)
-    if not names and shell.dialect == "dash":
-        raise ShellError("arg count", 2)
     for name in names:
         if not name.isidentifier():
             raise ShellError(f"`{name}': not a valid identifier", 1)
@@ -191,7 +189,7 @@ def _last(line: str, ifs: str) -> str:
 async def cd(shell: Shell, argv: list[str]) -> int:
     """Change the working directory."""
     args = [arg for arg in argv[1:] if arg not in ("-L", "-P", "--")]
-    if len(args) > 1 and shell.dialect == "bash":
+    if len(args) > 1:
         raise ShellError("too many arguments", 1)
     target = args[0] if args else shell.state.get("HOME")
     if target is None:
@@ -221,10 +219,7 @@ async def _enter(shell: Shell, target: str, path: str, *, physical: bool) -> Non
         if not view.may(node, 1):
             raise FileError("EACCES", path)
     except FileError as error:
-        if shell.dialect == "bash":
-            raise ShellError(f"{target}: {error.text}", 1) from error
-        detail = f": {error.text}" if shell.dialect == "ash" else ""
-        raise ShellError(f"can't cd to {target}{detail}", 2) from error
+        raise ShellError(f"{target}: {error.text}", 1) from error
     view.cwd = view.place(path).path if physical else path
 
 
@@ -244,7 +239,7 @@ async def type_(shell: Shell, argv: list[str]) -> int:
         if kind:
             await shell.process.write((kind if "t" in flags else text) + "\n")
             continue
-        status = 1 if shell.dialect == "bash" else 127
+        status = 1
         if "t" not in flags:
             await shell.complain(f"{name}: not found", "type")
     return status
@@ -256,9 +251,9 @@ def _kind(shell: Shell, name: str) -> tuple[str, str]:
     if name in KEYWORDS:
         return "keyword", f"{name} is a shell keyword"
     if name in shell.state.functions:
-        body = f"\n{shell.state.functions[name][1]}" if shell.dialect == "bash" else ""
+        body = f"\n{shell.state.functions[name][1]}"
         return "function", f"{name} is a function{body}"
-    if name in shell.builtins.table:
+    if name in shell.builtins:
         return "builtin", f"{name} is a shell builtin"
     path = _path(shell, name)
     return ("file", f"{name} is {path}") if path else ("", "")
@@ -280,9 +275,9 @@ async def command(shell: Shell, argv: list[str]) -> int:
     if not args:
         return 0
     if flags.keys() & {"v", "V"}:
-        return await _where(shell, args if shell.dialect == "bash" else args[:1], verbose="V" in flags)
-    if args[0] in shell.builtins.table:
-        return await shell.builtins.table[args[0]](shell, args)
+        return await _where(shell, args, verbose="V" in flags)
+    if args[0] in shell.builtins:
+        return await shell.builtins[args[0]](shell, args)
     program = await shell.program(args)
     if program is None:
         return shell.status
@@ -304,13 +299,13 @@ async def _where(shell: Shell, names: list[str], *, verbose: bool) -> int:
             await shell.process.write(f"alias {name}='{shell.state.aliases[name]}'\n")
         else:
             await shell.process.write((_path(shell, name) if kind == "file" else name) + "\n")
-    return 0 if found else 1 if shell.dialect == "bash" else 127
+    return 0 if found else 1
 
 
 async def hash_(shell: Shell, argv: list[str]) -> int:
     """Pretend to remember where commands are."""
     _, names = options(argv, "rdltp:", "[-lr] [-p pathname] [-dt] [name ...]")
-    unknown = (name for name in names if not _path(shell, name) and name not in shell.builtins.table)
+    unknown = (name for name in names if not _path(shell, name) and name not in shell.builtins)
     return await shell.lament(unknown, "not found", "hash")
 
 

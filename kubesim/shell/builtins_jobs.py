@@ -37,7 +37,7 @@ async def _shown(shell: Shell, job: Job, letters: dict[str, str]) -> None:
 def _job(shell: Shell, argv: list[str]) -> Job:
     word = argv[1] if len(argv) > 1 else "%+"
     job = shell.jobs.find(word if word.startswith("%") else "%" + word)
-    if shell.dialect == "bash" and not shell.interactive:
+    if not shell.interactive:
         raise ShellError("no job control", 1)
     if job is None:
         raise ShellError(f"{word if len(argv) > 1 else 'current'}: no such job")
@@ -58,10 +58,10 @@ async def fg(shell: Shell, argv: list[str]) -> int:
 async def bg(shell: Shell, argv: list[str]) -> int:
     """Let a stopped job go on in the background."""
     job = _job(shell, argv)
-    if job.state == "Running" and shell.dialect == "bash":
+    if job.state == "Running":
         await shell.complain(f"job {job.number} already in background", "bg")
         return 0
-    mark = shell.jobs.mark(job) if shell.dialect == "bash" else ""
+    mark = shell.jobs.mark(job)
     for process in job.processes:
         process.signal("CONT")
     await shell.process.write(f"[{job.number}]{mark} {job.source} &\n")
@@ -90,7 +90,7 @@ async def wait(shell: Shell, argv: list[str]) -> int:
 
 async def _over(shell: Shell, job: Job) -> None:
     """Forget a job that has ended; an interactive bash tells of it."""
-    if shell.interactive and shell.dialect == "bash" and job.number in shell.jobs.table:
+    if shell.interactive and job.number in shell.jobs.table:
         await shell.process.flush()
         await shell.jobs.tell(job)
     shell.jobs.table.pop(job.number, None)
@@ -101,15 +101,11 @@ async def _wait_one(shell: Shell, word: str) -> int:
     if found is None:
         if not word.isdecimal() and not word.startswith("%"):
             raise ShellError(f"`{word}': not a pid or valid job spec")
-        if shell.dialect != "bash":
-            return 127
         text = f"{word}: no such job" if word[0] == "%" else f"pid {word} is not a child of this shell"
         raise ShellError(text, 127)
     if not await _until(shell, found):
         return 128 + (number(shell.pending[0]) or 0)
     await _over(shell, found)
-    if shell.dialect != "bash" and found.processes[-1].fatal not in ("", "INT", "PIPE"):
-        await shell.process.error(found.state + "\n")
     return found.status
 
 

@@ -17,13 +17,9 @@ _GIVEN = re.compile(r"([A-Za-z_]\w*)(?:\[(.*?)\])?(\+?)=(.*)", re.DOTALL)
 SHOPT = {"expand_aliases", "extglob", "dotglob", "nullglob", "globstar", "nocasematch", "lastpipe", "checkwinsize"}
 
 
-def _bad_name(shell: Shell, word: str) -> ShellError:
-    return ShellError(f"`{word}': not a valid identifier", fatal=shell.dialect != "bash")
-
-
 def _give(shell: Shell, word: str) -> Variable:
     """Do ``name=value`` of an argument and return the variable."""
-    name, index, append, value = _parts(shell, word)
+    name, index, append, value = _parts(word)
     if value is None:
         return shell.declare(name)
     if value.startswith("\0"):
@@ -51,12 +47,12 @@ def _give_array(shell: Shell, name: str, value: str, *, append: bool) -> Variabl
     return variable
 
 
-def _parts(shell: Shell, word: str) -> tuple[str, str | None, bool, str | None]:
+def _parts(word: str) -> tuple[str, str | None, bool, str | None]:
     match = _GIVEN.fullmatch(word)
     if match:
         return match[1], match[2], bool(match[3]), match[4]
     if not _NAME.fullmatch(word):
-        raise _bad_name(shell, word)
+        raise ShellError(f"`{word}': not a valid identifier")
     return word, None, False, None
 
 
@@ -71,7 +67,7 @@ async def export(shell: Shell, argv: list[str]) -> int:
         try:
             variable = _give(shell, word)
         except ShellError as error:
-            if shell.dialect != "bash" or isinstance(error, ReadOnly):
+            if isinstance(error, ReadOnly):
                 raise
             await shell.complain(error.text, argv[0])
             status = 1
@@ -81,18 +77,16 @@ async def export(shell: Shell, argv: list[str]) -> int:
 
 
 async def _show_marked(shell: Shell, command: str, attribute: str) -> int:
-    start = f"declare -{'x' if command == 'export' else 'r'}" if shell.dialect == "bash" else command
+    start = f"declare -{'x' if command == 'export' else 'r'}"
     for name, variable in sorted(shell.state.variables.items()):
         if getattr(variable, attribute):
             text = variable.text()
-            await shell.process.write(f"{start} {name}{'' if text is None else '=' + _shown(shell, text)}\n")
+            await shell.process.write(f"{start} {name}{'' if text is None else '=' + _shown(text)}\n")
     return 0
 
 
-def _shown(shell: Shell, text: str) -> str:
-    if shell.dialect == "bash":
-        return '"' + re.sub(r'(["$`\\])', r"\\\1", text) + '"'
-    return quote(text, always=True)
+def _shown(text: str) -> str:
+    return '"' + re.sub(r'(["$`\\])', r"\\\1", text) + '"'
 
 
 async def unset(shell: Shell, argv: list[str]) -> int:
@@ -102,12 +96,10 @@ async def unset(shell: Shell, argv: list[str]) -> int:
         match = re.fullmatch(r"([A-Za-z_]\w*)\[(.*)\]", word)
         if "f" in flags or word not in shell.state.variables and word in shell.state.functions:
             shell.state.functions.pop(word, None)
-        elif match and shell.dialect == "bash":
+        elif match:
             _unset_element(shell, match[1], match[2])
         elif _NAME.fullmatch(word):
             shell.state.unset(word)
-        elif shell.dialect != "bash":
-            raise _bad_name(shell, word)
     return 0
 
 
@@ -127,7 +119,7 @@ async def set_(shell: Shell, argv: list[str]) -> int:
         for name, variable in sorted(shell.state.variables.items()):
             text = variable.text()
             if text is not None:
-                quoted = quote(text, always=shell.dialect != "bash")
+                quoted = quote(text)
                 await shell.process.write(f"{name}={quoted}\n")
         return 0
     while args:
@@ -151,10 +143,10 @@ async def _set_flags(shell: Shell, word: str, args: list[str]) -> None:
                 await _show_options(shell)
                 return
             name = args.pop(0)
-            if name not in {*OPTIONS.values(), *NAMED_ONLY} or name == "pipefail" and shell.dialect == "dash":
-                text = f"{name}: invalid option name" if shell.dialect == "bash" else f"Illegal option -o {name}"
+            if name not in {*OPTIONS.values(), *NAMED_ONLY}:
+                text = f"{name}: invalid option name"
                 raise ShellError(text, 2)
-        elif flag in OPTIONS or shell.dialect == "bash" and flag in "BHEPTk":
+        elif flag in OPTIONS or flag in "BHEPTk":
             name = OPTIONS.get(flag, flag)
         else:
             usage = "set: usage: set [-abefhkmnptuvxBCEHPT] [-o option-name] [--] [-] [arg ...]"
@@ -188,7 +180,7 @@ async def _declare(shell: Shell, args: list[str], *, begin: bool) -> int:
     if "p" in flags or "f" in flags or "F" in flags or not args:
         return await _show_declared(shell, flags, args)
     for word in args:
-        name, _, _, value = _parts(shell, word)
+        name, _, _, value = _parts(word)
         if begin and "g" not in flags:
             shell.state.local(name)
         variable = shell.declare(name)
@@ -225,9 +217,9 @@ def _declaration(shell: Shell, name: str) -> str:
     if variable.value is None:
         return start
     if isinstance(variable.value, dict):
-        items = " ".join(f"[{key}]={_shown(shell, value)}" for key, value in variable.items().items())
+        items = " ".join(f"[{key}]={_shown(value)}" for key, value in variable.items().items())
         return f"{start}=({items}{' ' if variable.associative and items else ''})"
-    return f"{start}={_shown(shell, variable.value)}"
+    return f"{start}={_shown(variable.value)}"
 
 
 async def let(shell: Shell, argv: list[str]) -> int:
@@ -259,12 +251,12 @@ async def alias(shell: Shell, argv: list[str]) -> int:
         shell.state.charge(len(text))
         known[name] = text
     for name in [word for word in words if word in known]:
-        await shell.process.write(_alias_line(shell, name, known[name]))
+        await shell.process.write(_alias_line(name, known[name]))
     return await shell.lament([word for word in words if "=" not in word and word not in known], "not found", "alias")
 
 
-def _alias_line(shell: Shell, name: str, text: str) -> str:
-    return f"{'alias ' if shell.dialect == 'bash' else ''}{name}={quote(text, always=True)}\n"
+def _alias_line(name: str, text: str) -> str:
+    return f"alias {name}={quote(text, always=True)}\n"
 
 
 async def unalias(shell: Shell, argv: list[str]) -> int:

@@ -67,7 +67,7 @@ def _kubectl_line(shell: Shell, words: list[str]) -> list[str]:
 
 
 def _commands(shell: Shell, word: str) -> list[str]:
-    found = {*shell.builtins.table, *shell.state.functions, *shell.state.aliases}
+    found = {*shell.builtins, *shell.state.functions, *shell.state.aliases}
     for folder in (shell.state.get("PATH") or "").split(":"):
         node = shell.process.view.find(folder)
         if isinstance(node, Directory):

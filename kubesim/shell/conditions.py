@@ -35,22 +35,17 @@ class TestError(Exception):
         self.kind = kind
         self.word = word
 
-    def text(self, dialect: str) -> str:
-        """Return the message as the dialect words it."""
-        texts = _TEXTS[dialect]
-        return (texts.get(self.kind) or texts["unary"]).format(word=self.word)
+    def text(self) -> str:
+        """Return the message in bash's words."""
+        return _TEXTS[self.kind].format(word=self.word)
 
 
 _TEXTS = {
-    "bash": {
-        "integer": "{word}: integer expression expected",
-        "unary": "{word}: unary operator expected",
-        "binary": "{word}: binary operator expected",
-        "many": "too many arguments",
-        "argument": "{word}: argument expected",
-    },
-    "dash": {"integer": "Illegal number: {word}", "unary": "{word}: unexpected operator"},
-    "ash": {"integer": "{word}: bad number", "unary": "{word}: unknown operand"},
+    "integer": "{word}: integer expression expected",
+    "unary": "{word}: unary operator expected",
+    "binary": "{word}: binary operator expected",
+    "many": "too many arguments",
+    "argument": "{word}: argument expected",
 }
 
 
@@ -126,7 +121,7 @@ async def double(shell: Shell, node: Condition) -> int:
         if reader.at < len(node.items):
             raise TestError("many")
     except TestError as error:
-        await shell.complain(f"[[: {error.text(shell.dialect)}")
+        await shell.complain(f"[[: {error.text()}")
         return 2
     except ShellError as error:
         await shell.fault(error)
@@ -213,8 +208,7 @@ class _Reader:
 
     def is_unary(self, word: str) -> bool:
         """Tell whether a word is an operator before another."""
-        bash = self.shell is not None and self.shell.dialect == "bash"
-        return len(word) == 2 and word[0] == "-" and word[1] in UNARY and (bash or word[1] not in "ovR")
+        return len(word) == 2 and word[0] == "-" and word[1] in UNARY
 
     async def _text(self, word: Word | str) -> str:
         if self.shell is None or isinstance(word, str):

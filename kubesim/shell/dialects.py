@@ -1,14 +1,8 @@
-"""Where bash, dash and BusyBox ash word things differently."""
+"""The one thing that bash, dash and BusyBox' ash word differently here: where an error is, and an unknown command."""
 
 from __future__ import annotations
 
-from kubesim.shell.errors import FileError, StartError
-
-OPENING = {
-    "dash": (("cannot open", "cannot create"), ("No such file", "Directory nonexistent")),
-    "ash": (("can't open", "can't create"), ("no such file", "nonexistent directory")),
-}
-"""Refusals of a file that is read or created, and the words for one that is missing."""
+from kubesim.shell.errors import StartError
 
 
 def place(dialect: str, name: str, line: int, interactive: bool) -> str:
@@ -29,13 +23,3 @@ def not_found(dialect: str, name: str, error: StartError) -> str:
     if error.text == "Exec format error" and dialect == "bash":
         return f"{name}: cannot execute binary file: Exec format error"
     return f"{name}: {error.text}"
-
-
-def cannot_open(dialect: str, error: FileError, *, creating: bool) -> str:
-    """Word that a redirection failed."""
-    if dialect == "bash":
-        return f"{error.path}: {'cannot overwrite existing file' if error.code == 'EEXIST' else error.text}"
-    if error.code == "EBADF":
-        return f"{error.path}: {error.text}"
-    verbs, missing = OPENING[dialect]
-    return f"{verbs[creating]} {error.path}: {missing[creating] if error.code == 'ENOENT' else error.text}"

@@ -31,7 +31,7 @@ class Expander:
         found: list[str] = []
         size = 0
         for word in words:
-            for single in patterns.braces(word) if self.shell.dialect == "bash" else [word]:
+            for single in patterns.braces(word):
                 plain = _plain(single)
                 more = [plain] if plain is not None else await self._fields(single)
                 found.extend(more)
@@ -195,7 +195,7 @@ class Expander:
 
     def _fits(self, part: patterns.Chars, name: str) -> bool:
         hidden = part[0][0].startswith(".")
-        if name in (".", "..") and (not hidden or self.shell.dialect != "dash"):
+        if name in (".", ".."):
             return False
         if name.startswith(".") and not hidden and "dotglob" not in self.shell.state.shopt:
             return False

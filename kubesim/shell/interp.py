@@ -16,7 +16,7 @@ from kubesim.shell.jobs import Jobs
 from kubesim.shell.machine import Process
 from kubesim.shell.nodes import Node, ScriptError, Simple, Word
 from kubesim.shell.parse import parse
-from kubesim.shell.state import BreakLoop, ExitShell, OutOfMemory, ReturnFrom, ShellError, State, Variable
+from kubesim.shell.state import BreakLoop, OutOfMemory, ReturnFrom, ShellError, State, Variable
 from kubesim.shell.subshells import Subshells
 from kubesim.shell.words import Assignment, leading
 
@@ -57,14 +57,14 @@ class Shell(Subshells):
         """Parse a script, a long one beside the event loop; raises ScriptError."""
         aliases = self.state.aliases if self.interactive or "expand_aliases" in self.state.shopt else None
         if len(text) < LONG:
-            return parse(text, self.dialect, aliases)
-        return await asyncio.to_thread(parse, text, self.dialect, dict(aliases) if aliases else None)
+            return parse(text, aliases)
+        return await asyncio.to_thread(parse, text, dict(aliases) if aliases else None)
 
     async def _broken(self, text: str, error: ScriptError, where: str = "") -> int:
         lines = text.split("\n")
         for count in range(min(error.line, len(lines)) - 1, 0, -1):
             try:
-                node = parse("\n".join(lines[:count]) + "\n", self.dialect)
+                node = parse("\n".join(lines[:count]) + "\n")
             except ScriptError:
                 continue
             await self.execute(node)
@@ -75,20 +75,16 @@ class Shell(Subshells):
 
     async def report_syntax(self, error: ScriptError, lines: list[str], where: str = "") -> None:
         """Print a syntax error."""
-        message = error.text(self.dialect)
+        message = error.text()
         line = error.line
-        if self.dialect == "bash":
-            here = where or ("-c" if self.command_string else "")
-            ended = error.kind == "end" and not self.interactive
-            place = "" if self.interactive else f"{here}: " if here else ""
-            numbered = "" if self.interactive else f"line {len(lines) + 1 if ended else line}: "
-            start = f"{self.name}: {place}{numbered}"
-            await self.process.error(start + message + "\n")
-            if error.kind == "unexpected" and not self.interactive:
-                await self.process.error(f"{start}`{lines[min(line, len(lines)) - 1]}'\n")
-            return
-        self.line = line
-        await self.complain(message, where)
+        here = where or ("-c" if self.command_string else "")
+        ended = error.kind == "end" and not self.interactive
+        place = "" if self.interactive else f"{here}: " if here else ""
+        numbered = "" if self.interactive else f"line {len(lines) + 1 if ended else line}: "
+        start = f"{self.name}: {place}{numbered}"
+        await self.process.error(start + message + "\n")
+        if error.kind == "unexpected" and not self.interactive:
+            await self.process.error(f"{start}`{lines[min(line, len(lines)) - 1]}'\n")
 
     async def eval(self, text: str, where: str = "") -> int:
         """Run text in this shell, as ``eval`` does."""
@@ -97,8 +93,6 @@ class Shell(Subshells):
         except ScriptError as error:
             await self.report_syntax(error, text.split("\n"), where)
             self.status = 2
-            if self.dialect != "bash" and not self.interactive:
-                raise ExitShell(2) from error
             return 2
         return await self.execute(node)
 
@@ -122,7 +116,7 @@ class Shell(Subshells):
     async def _simple(self, node: Simple, final: bool) -> int:
         await self.process.tick(32)
         self.line = node.line
-        assigns, words = leading(node.words, self.dialect == "bash")
+        assigns, words = leading(node.words)
         self.substituted = 0
         argv = await self._guarded(self._arguments(words))
         saved: list[tuple[int, Handle | None]] = []
@@ -143,24 +137,21 @@ class Shell(Subshells):
         final: bool,
     ) -> int:
         name = argv[0]
-        special = name in self.builtins.special and name not in self.state.functions
         if not await self.redirect(node.redirects, saved):
-            if special and self.dialect != "bash" and not self.interactive:
-                raise ExitShell(2)
-            return 2 if self.dialect == "dash" else 1
+            return 1
         if "xtrace" in self.state.options:
             await self._trace_command(argv, assigns)
-        if name in self.state.functions or name in self.builtins.table:
-            return await self._inside(argv, assigns, saved, special=special)
-        if name.startswith("%") and self.interactive and self.dialect == "bash":
-            return await self._inside(["fg", *argv], assigns, saved, special=False)
+        if name in self.state.functions or name in self.builtins:
+            return await self._inside(argv, assigns, saved)
+        if name.startswith("%") and self.interactive:
+            return await self._inside(["fg", *argv], assigns, saved)
         env = self.state.environment()
         for each in assigns:
             env[each[0]] = await self._guarded(self._temporary_value(each))
         return await self._outside(argv, env, node, final=final)
 
     async def _inside(
-        self, argv: list[str], assigns: list[Assignment], saved: list[tuple[int, Handle | None]], *, special: bool
+        self, argv: list[str], assigns: list[Assignment], saved: list[tuple[int, Handle | None]]
     ) -> int:
         """Run a function or builtin with assignments that hold as long as it runs."""
         before: dict[str, Variable | None] = {}
@@ -174,11 +165,10 @@ class Shell(Subshells):
                 return await self.call(argv)
             return await self.builtin(argv, saved)
         finally:
-            if not (special and self.dialect != "bash"):
-                for name, variable in before.items():
-                    self.state.variables.pop(name, None)
-                    if variable:
-                        self.state.variables[name] = variable
+            for name, variable in before.items():
+                self.state.variables.pop(name, None)
+                if variable:
+                    self.state.variables[name] = variable
 
     async def builtin(self, argv: list[str], saved: list[tuple[int, Handle | None]] | None = None) -> int:
         """Run a builtin."""
@@ -186,16 +176,13 @@ class Shell(Subshells):
             self.keep(saved)
             return 0
         try:
-            status = await self.builtins.table[argv[0]](self, argv)
+            status = await self.builtins[argv[0]](self, argv)
             await self.process.flush()
         except ShellError as error:
             if isinstance(error, OutOfMemory):
                 await self.process.outgrow()
             await self.complain(error.text, argv[0])
-            status = self.status_of(error)
-            if error.fatal and argv[0] in self.builtins.special and self.dialect != "bash" and not self.interactive:
-                raise ExitShell(status) from error
-            return status
+            return error.status
         except FileError as error:
             self.process.forget()
             await self.complain(f"{argv[0]}: write error: {error.text}")
@@ -205,9 +192,6 @@ class Shell(Subshells):
     async def call(self, argv: list[str]) -> int:
         """Call a function."""
         if self.calls >= MOST_CALLS:
-            if self.dialect != "bash":
-                self.process.die("SEGV")
-                await asyncio.sleep(0)
             text = f"{argv[0]}: maximum function nesting level exceeded ({MOST_CALLS})"
             await self.fault(ShellError(text, 1))
         body, _ = self.state.functions[argv[0]]
@@ -260,7 +244,7 @@ class Shell(Subshells):
         saved: list[tuple[int, Handle | None]] = []
         try:
             if not await self.redirect(node.redirects, saved):
-                return await self.checked(2 if self.dialect == "dash" else 1)
+                return await self.checked(1)
             return await self.execute(node.body)
         finally:
             self.restore(saved)

@@ -137,14 +137,14 @@ class Jobs:
             return
         text = DEATHS[name]
         shell = self.shell
-        if shell.dialect == "bash" and not shell.interactive and name != "TERM":
+        if not shell.interactive and name != "TERM":
             text = f"{shell.name}: line {shell.line}: {last.pid:5d} {text:<23} {job.source}"
         await shell.process.error(text + "\n")
 
     def line(self, job: Job) -> str:
         """Return a job as ``jobs`` shows it."""
         mark = self.mark(job)
-        tail = " &" if job.state == "Running" and self.shell.dialect == "bash" else ""
+        tail = " &" if job.state == "Running" else ""
         return f"[{job.number}]{mark}  {job.state:<24}{job.source}{tail}"
 
     def mark(self, job: Job) -> str:

@@ -15,9 +15,6 @@ from kubesim.shell.nodes import Redirect, ScriptError, Text, Word
 from kubesim.shell.words import WordReader
 
 MOST_ALIASES = 64
-OPENS = {"if": "then", "elif": "then", "while": "do", "until": "do", "for": "do", "case": "in"}
-BODIES = {"then": "fi", "else": "fi", "do": "done", "{": "}", "(": ")", "in": ";;"}
-"""By the word that opens a part of a compound command: what ends it."""
 _OPERATOR = re.compile(r"&&|\|\||;;|\|&|[|&;()]")
 _REDIRECT = re.compile(r"<<-|<<<|<<|<&|<>|<|>>|>&|>\||>")
 _END = r"(?=[\s;&|()<>]|\Z)"
@@ -32,14 +29,13 @@ class Lexer(WordReader):
     def __init__(
         self,
         text: str,
-        dialect: str,
         aliases: Mapping[str, str] | None = None,
         *,
         at: int = 0,
         depth: int = 0,
         line: int = 1,
     ) -> None:
-        super().__init__(text, dialect, at=at, depth=depth, line=line)
+        super().__init__(text, at=at, depth=depth, line=line)
         self.aliases = aliases or {}
         self.open: list[str] = []
         self.shown: list[str] = []  # the tokens so far, as ``jobs`` shows them
@@ -93,12 +89,10 @@ class Lexer(WordReader):
     def _operator(self) -> str:
         """Return the operator that is next; empty where there is none."""
         self._blanks()
-        bash = self.dialect == "bash"
-        if bash and self.text.startswith("&>", self.at):
+        if self.text.startswith("&>", self.at):
             return ""
         match = _OPERATOR.match(self.text, self.at)
-        found = match[0] if match else ""
-        return "|" if found == "|&" and not bash else found
+        return match[0] if match else ""
 
     def _take(self, *operators: str) -> str:
         """Take one of these operators, if one is next."""
@@ -112,7 +106,7 @@ class Lexer(WordReader):
     def _reserved(self) -> str:
         self._blanks()
         found = _RESERVED.match(self.text, self.at)
-        return found[1] if found and (found[1] != "function" or self.dialect != "dash") else ""
+        return found[1] if found else ""
 
     def _take_word(self, *words: str) -> str:
         """Take one of these reserved words, if one is next."""
@@ -145,14 +139,11 @@ class Lexer(WordReader):
 
     def _refuse(self) -> NoReturn:
         """Raise a syntax error at the next token."""
-        expecting = (OPENS.get(self.open[-1]) or BODIES[self.open[-1]]) if self.open else ""
         self._blanks()
         if self.at >= len(self.text):
-            raise ScriptError("end", "end of file", expecting=expecting, line=self.last_line, unfinished=True)
-        found = self._operator() or self._reserved() or "newline" * (self.text[self.at] == "\n")
-        if not found:
-            found = self._peek() if self.dialect == "bash" else "word"
-        raise ScriptError("unexpected", found, expecting=expecting, line=self.line)
+            raise ScriptError("end", "end of file", line=self.last_line, unfinished=True)
+        found = self._operator() or self._reserved() or self._peek()
+        raise ScriptError("unexpected", found, line=self.line)
 
     def _peek(self) -> str:
         """Return the next token, whatever it is."""
@@ -186,11 +177,9 @@ class Lexer(WordReader):
             self.at, fd = number.end(), int(number[0])
         match = _REDIRECT.match(self.text, self.at)
         operator = match[0] if match else ""
-        if self.dialect == "bash" and self.text.startswith("&>", self.at):
+        if self.text.startswith("&>", self.at):
             operator = "&>>" if self.text.startswith("&>>", self.at) else "&>"
-        if operator == "<<<" and self.dialect != "bash":
-            raise ScriptError("unexpected", "redirection", line=self.line)
-        if not operator or (operator in "<>" and self.dialect != "dash" and self.text.startswith("(", self.at + 1)):
+        if not operator or (operator in "<>" and self.text.startswith("(", self.at + 1)):
             self.at = start
             return None
         self.at += len(operator)
@@ -199,9 +188,7 @@ class Lexer(WordReader):
         word = self.word()
         source = self.text[begin : self.at]
         if not source:
-            at_end = self.at >= len(self.text) or self.text[self.at] == "\n"
-            end = "end of file" if self.dialect != "bash" and self.at >= len(self.text) else "newline"
-            raise ScriptError("unexpected", end if at_end else self._peek(), line=self.line)
+            raise ScriptError("unexpected", self._peek(), line=self.line)
         found = Redirect(fd, operator.removesuffix("-"), word, source)
         if operator in ("<<", "<<-"):
             self._documents.append((found, operator == "<<-"))

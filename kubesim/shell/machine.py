@@ -219,11 +219,6 @@ class Process(Holder):
         """The working directory."""
         return self.view.cwd
 
-    @property
-    def busybox(self) -> bool:
-        """Whether the program is BusyBox's rather than GNU's."""
-        return self.program.flavour == "busybox"
-
     def start(self, main: Tool) -> Process:
         """Run ``main`` as this process."""
         self._task = asyncio.get_running_loop().create_task(Steps(self._live(main), self._pacer))

@@ -239,42 +239,18 @@ Pieces = list[Piece | None]
 """None is a break between fields, as in "$@"."""
 
 
-MISTAKES = {
-    "quote": "Unterminated quoted string",
-    "backquote": "EOF in backquote substitution",
-    "brace": "Missing '}'",
-    "deep": "memory exhausted",
-    "loop": "Bad for loop variable",
-}
-"""Words of dash for mistakes that are no token's; BusyBox begins in lower case."""
-
-
 class ScriptError(Exception):
     """A script that cannot be parsed. ``unfinished`` says that more input could make it right."""
 
-    def __init__(
-        self, kind: str, token: str = "", *, expecting: str = "", line: int = 1, unfinished: bool = False
-    ) -> None:
+    def __init__(self, kind: str, token: str = "", *, line: int = 1, unfinished: bool = False) -> None:
         super().__init__(kind, token)
-        self.kind = kind  # unexpected, end, or one of MISTAKES
+        self.kind = kind  # unexpected, end, quote, backquote, brace or deep
         self.token = token
-        self.expecting = expecting
         self.line = line
         self.unfinished = unfinished
 
-    def text(self, dialect: str) -> str:
-        """Return what the shell prints after its own name and position; bash adds the offending line."""
-        if dialect == "bash":
-            return self._bash()
-        plain = self.token in ("newline", "word", "end of file", "redirection")
-        token, fixed = self.token if plain else f'"{self.token}"', MISTAKES.get(self.kind)
-        more = f' (expecting "{self.expecting}")' if self.expecting else ""
-        if dialect == "dash":
-            return f"Syntax error: {fixed or f'{token} unexpected'}{more}"
-        fixed = fixed and (fixed if fixed.startswith("EOF") else fixed[:1].lower() + fixed[1:])
-        return f"syntax error: {fixed or f'unexpected {token}'}{more}"
-
-    def _bash(self) -> str:
+    def text(self) -> str:
+        """Return what the shell prints after its own name and position, without the offending line."""
         if self.kind in ("quote", "backquote", "brace"):
             closer = {"backquote": "`", "brace": "}"}.get(self.kind, self.token)
             return f"unexpected EOF while looking for matching `{closer}'"

@@ -49,11 +49,8 @@ async def expand(expander: Expander, param: Param) -> Pieces:
 
 
 def _refuse_foreign(expander: Expander, param: Param) -> None:
-    dialect, op = expander.shell.dialect, param.op
-    foreign = dialect != "bash" and (op[:1] in ("^", ",", "@") or param.before == "!")
-    if op == "bad" or foreign or dialect == "dash" and (op[:1] == "/" or op == ":"):
-        texts = {"bash": f"{param.source}: bad substitution", "dash": "Bad substitution"}
-        raise ShellError(texts.get(dialect, "syntax error: bad substitution"))
+    if param.op == "bad":
+        raise ShellError(f"{param.source}: bad substitution")
 
 
 def _subject(expander: Expander, name: str, index: str | None) -> str | list[str] | None:
@@ -98,9 +95,8 @@ async def _alternative(expander: Expander, param: Param, name: str, subject: str
             raise ShellError(f"${name}: cannot assign in this way", 1)
         shell.state.set(name, text)
         return _pieces(expander, text, param)
-    bash = shell.dialect == "bash"
-    standard = "parameter null or not set" if param.op == ":?" and bash else "parameter not set"
-    raise ShellError(f"{name}: {text or standard}", 2 if not bash else 1 if shell.subshell else 127)
+    standard = "parameter null or not set" if param.op == ":?" else "parameter not set"
+    raise ShellError(f"{name}: {text or standard}", 1 if shell.subshell else 127)
 
 
 async def _range(expander: Expander, param: Param, size: int) -> tuple[int, int]:

@@ -32,7 +32,7 @@ class _Parser(Lexer):
         return found
 
     def nested(self) -> Node:
-        reader = _Parser(self.text, self.dialect, at=self.at, depth=self.depth + 1, line=self.line)
+        reader = _Parser(self.text, at=self.at, depth=self.depth + 1, line=self.line)
         reader.budget = self.budget
         reader.open.append("(")
         found = reader._sequence()
@@ -43,7 +43,7 @@ class _Parser(Lexer):
         return found
 
     def script(self, text: str) -> Node:
-        reader = _Parser(text, self.dialect, depth=self.depth + 1, line=self.line)
+        reader = _Parser(text, depth=self.depth + 1, line=self.line)
         reader.budget = self.budget
         return reader.whole()
 
@@ -82,7 +82,7 @@ class _Parser(Lexer):
         return nodes.AndOr(first, tuple(rest)) if rest else first
 
     def _pipeline(self) -> Node:
-        if self.dialect == "bash" and self._take_word("time"):
+        if self._take_word("time"):
             posix = bool(self._take_word("-p"))
             return nodes.Timed(
                 nodes.NOTHING if self._ends_words() and self._operator() != "(" else self._pipeline(), posix
@@ -112,10 +112,10 @@ class _Parser(Lexer):
     def _command(self) -> Node:
         while not self._reserved() and self._alias():
             pass
-        bash, body = self.dialect == "bash", None
-        if bash and re.compile(r"\[\[(?=\s)").match(self.text, self.at):
+        body = None
+        if re.compile(r"\[\[(?=\s)").match(self.text, self.at):
             body = self._condition()
-        elif bash and (word := self._calculation()) is not None:
+        elif (word := self._calculation()) is not None:
             body = nodes.Calculation(word, self.line)
         elif self._operator() == "(" or self._reserved():
             body = self._compound()
@@ -138,7 +138,7 @@ class _Parser(Lexer):
                 word, source = self._word(array=naming or declaring)
                 words.append(word)
                 if naming:
-                    declaring = self.dialect == "bash" and literal(word) in DECLARING
+                    declaring = literal(word) in DECLARING
                     naming = _ASSIGNING.match(source) is not None
                 if not naming and self._operator() == "(":
                     self._empty_parentheses(alone=len(words) == 1 and not redirects)
@@ -152,8 +152,7 @@ class _Parser(Lexer):
         if not found:
             self.at += 1
             token = "newline" if self.at >= len(self.text) else self._peek()
-            bash = self.dialect == "bash"
-            raise ScriptError("unexpected", token if bash else "word", expecting=")" * (not bash), line=self.line)
+            raise ScriptError("unexpected", token, line=self.line)
         if not alone:
             self._refuse()
         self.at = found.end()
@@ -242,7 +241,7 @@ class _Parser(Lexer):
         return nodes.For(name, None if words is None else tuple(words), self._loop())
 
     def _counting(self) -> Node:
-        word = self._calculation() if self.dialect == "bash" else None
+        word = self._calculation()
         if word is None:
             raise ScriptError("loop", line=self.line)
         pieces = _split(word)
@@ -325,22 +324,22 @@ class _Parser(Lexer):
         return plain if plain in ("]]", "!", "=~", "==", "=", "!=") else word
 
 
-def parse(text: str, dialect: str, aliases: Mapping[str, str] | None = None, *, more: bool = False) -> Node:
+def parse(text: str, aliases: Mapping[str, str] | None = None, *, more: bool = False) -> Node:
     """Return the commands of a script; raises ScriptError: also for an open here-document that gets ``more``."""
     if aliases or more or len(text) > 4096:
-        return _parse(text, dialect, aliases, more=more)
-    return _cached(text, dialect)
+        return _parse(text, aliases, more=more)
+    return _cached(text)
 
 
 @lru_cache(maxsize=512)
-def _cached(text: str, dialect: str) -> Node:
-    return _parse(text, dialect, None)
+def _cached(text: str) -> Node:
+    return _parse(text, None)
 
 
-def _parse(text: str, dialect: str, aliases: Mapping[str, str] | None, *, more: bool = False) -> Node:
+def _parse(text: str, aliases: Mapping[str, str] | None, *, more: bool = False) -> Node:
     if len(text) > LONGEST_SCRIPT:
         raise ScriptError("deep")
-    reader = _Parser(text.replace("\0", ""), dialect, aliases)
+    reader = _Parser(text.replace("\0", ""), aliases)
     node = reader.whole()
     if reader.short and more:
         raise ScriptError("end", "end of file", line=reader.line, unfinished=True)

@@ -43,11 +43,10 @@ class Session:
         if "PS1" not in shell.state.variables:
             shell.state.variables["PS1"] = Variable(PROMPTS[shell.dialect])
         shell.state.variables.setdefault("PS2", Variable("> "))
-        if shell.dialect == "bash":
-            shell.state.options.add("H")
-            home = shell.state.get("HOME") or "/root"
-            for name, value in (("SIZE", "500"), ("FILESIZE", "500"), ("FILE", f"{home}/.bash_history")):
-                shell.state.variables.setdefault(f"HIST{name}", Variable(value))
+        shell.state.options.add("H")
+        home = shell.state.get("HOME") or "/root"
+        for name, value in (("SIZE", "500"), ("FILESIZE", "500"), ("FILE", f"{home}/.bash_history")):
+            shell.state.variables.setdefault(f"HIST{name}", Variable(value))
         for name in ("TSTP", "TTIN", "TTOU", "TERM", "QUIT"):
             self.process.handlers.setdefault(name, None)
         self.process.handlers["INT"] = self._interrupt
@@ -70,7 +69,7 @@ class Session:
             shell.warned = shell.warned and not warned
 
     def _resized(self) -> None:
-        if self.terminal and self.shell.dialect == "bash":
+        if self.terminal:
             rows, columns = self.terminal.size
             self.shell.state.variables["LINES"] = Variable(str(rows))
             self.shell.state.variables["COLUMNS"] = Variable(str(columns))
@@ -80,9 +79,7 @@ class Session:
             self.running.cancel()
 
     async def _goodbye(self) -> None:
-        await self.process.write(
-            "exit\n" if self.shell.dialect == "bash" and self.terminal else "\n" * bool(self.terminal)
-        )
+        await self.process.write("exit\n" if self.terminal else "\n" * bool(self.terminal))
 
     async def _command(self) -> Node | None:
         """Read lines until they are a command; None at the end of input."""
@@ -90,10 +87,10 @@ class Session:
         while True:
             line = await self._line(self._prompt("PS2" if text else "PS1"))
             if line is None:
-                return None if not text else parse("", self.shell.dialect)
+                return None if not text else parse("")
             text += (line if text else await self._recalled(line)) + "\n"
             try:
-                node = parse(text, self.shell.dialect, self.shell.state.aliases, more=True)
+                node = parse(text, self.shell.state.aliases, more=True)
             except ScriptError as error:
                 if error.unfinished and len(text) < 65_536:
                     continue
@@ -118,7 +115,7 @@ class Session:
         typed = self.shell.typed
         control = (self.shell.state.get("HISTCONTROL") or "").split(":")
         spaced = line.startswith(" ") and {"ignorespace", "ignoreboth"} & {*control}
-        again = typed[-1:] == [line] and (self.shell.dialect != "bash" or {"ignoredups", "ignoreboth"} & {*control})
+        again = typed[-1:] == [line] and {"ignoredups", "ignoreboth"} & {*control}
         if line.strip() and not spaced and not again:
             typed.append(BEGUN.sub(r"\1 ", line).replace("\n", "; ") if "<<" not in line else line)
             del typed[:-MOST_HISTORY]
@@ -126,7 +123,7 @@ class Session:
     async def _recalled(self, line: str) -> str:
         """Put the last line for ``!!`` and its last word for ``!$``, as bash does, and show what comes of it."""
         last = self.shell.typed[-1] if self.shell.typed else ""
-        if self.shell.dialect != "bash" or "H" not in self.shell.state.options or not last:
+        if "H" not in self.shell.state.options or not last:
             return line
         said = {"!!": last, "!$": last.split()[-1]}
         found = RECALLED.sub(lambda match: said.get(match[0], match[0]), line)
@@ -155,7 +152,7 @@ class Session:
             shell.status = 0
         except ShellError as error:
             await shell.complain(error.text)
-            shell.status = shell.status_of(error)
+            shell.status = error.status
         finally:
             self.running = None
             shell.depth = shell.unchecked = shell.loops = shell.calls = 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from getopt import GetoptError, getopt
 
-from kubesim.shell import builtins, dialects
+from kubesim.shell import builtins
 from kubesim.shell.errors import FileError
 from kubesim.shell.interp import Shell, read_line
 from kubesim.shell.machine import DEFAULT_PATH, Process
@@ -51,7 +51,7 @@ async def shell(process: Process) -> int:
         return await process.fail(f"{'-' * min(len(error.opt), 2)}{error.opt}: {text}", 2)
     name = process.argv[0].lstrip("-")
     here = Shell(process, dialect, name)
-    here.builtins = builtins.of(dialect)
+    here.builtins = builtins.table()
     here.state.options |= arguments.options
     prepare(here)
     if arguments.command is not None:
@@ -80,11 +80,10 @@ def prepare(here: Shell) -> None:
     own = {"IFS": " \t\n", "OPTIND": "1"}
     if here.dialect == "bash":
         own |= BASH_OWN
-        state.variables.setdefault("HOSTNAME", Variable(here.process.machine.hostname))
+    state.variables.setdefault("HOSTNAME", Variable(here.process.machine.hostname))
     state.variables |= {name: Variable(value) for name, value in own.items()}
-    if here.dialect == "bash":
-        level = state.get("SHLVL") or "0"
-        state.variables["SHLVL"] = Variable(str(int(level) + 1 if level.isdecimal() else 1), exported=True)
+    level = state.get("SHLVL") or "0"
+    state.variables["SHLVL"] = Variable(str(int(level) + 1 if level.isdecimal() else 1), exported=True)
 
 
 async def _file(here: Shell, rest: list[str]) -> int:
@@ -92,12 +91,10 @@ async def _file(here: Shell, rest: list[str]) -> int:
     try:
         data = process.view.read(path)
     except FileError as error:
-        text = dialects.cannot_open(here.dialect, error, creating=False)
         status = 127 if error.code == "ENOENT" else 126
-        return await process.fail("0: " * (here.dialect == "dash") + text, status if here.dialect == "bash" else 2)
+        return await process.fail(f"{error.path}: {error.text}", status)
     here.name, here.named = path, True
-    if here.dialect == "bash":
-        here.state.variables["BASH_SOURCE"] = Variable(path)
+    here.state.variables["BASH_SOURCE"] = Variable(path)
     here.state.positional = rest[1:]
     if b"\0" in data[:256]:
         return await process.fail(f"{path}: cannot execute binary file", 126)
@@ -119,7 +116,7 @@ async def _stream(here: Shell) -> int:
 def _whole(here: Shell, text: str) -> bool:
     """Tell whether a text is whole commands."""
     try:
-        parse(text, here.dialect, here.state.aliases if "expand_aliases" in here.state.shopt else None, more=True)
+        parse(text, here.state.aliases if "expand_aliases" in here.state.shopt else None, more=True)
     except ScriptError:
         return False
     return True

@@ -26,16 +26,12 @@ NAMED_ONLY = {"pipefail", "vi", "emacs", "ignoreeof", "posix", "nolog", "interac
 
 
 class ShellError(Exception):
-    """A message that ends the command, or a script: ``status`` is what the shell exits with if it does.
+    """A message that ends the command, or a script: ``status`` is what the shell exits with if it does."""
 
-    None: 1 in bash, 2 in the others.
-    """
-
-    def __init__(self, text: str, status: int | None = None, *, fatal: bool = True) -> None:
+    def __init__(self, text: str, status: int = 1) -> None:
         super().__init__(text)
         self.text = text
         self.status = status
-        self.fatal = fatal
 
 
 def options(argv: list[str], letters: str, usage: str) -> tuple[dict[str, str], list[str]]:

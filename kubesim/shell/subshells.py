@@ -59,8 +59,7 @@ class Subshells(Values):
             node = self.process.view.find(argv[0]) or None
             path = argv[0] if "/" in argv[0] else ""
             if node is not None and path and not getattr(node, "platform", ""):
-                shell = "bash" if self.dialect == "bash" else "sh"
-                return Program(shell, self.dialect, path, (shell, *argv))
+                return Program("bash", self.dialect, path, ("bash", *argv))
         self.status = error.code
         await self.complain(dialects.not_found(self.dialect, argv[0], error))
         return None
@@ -200,8 +199,6 @@ class Subshells(Values):
         """Read the file of ``$(< file)``."""
         if not isinstance(node, Simple) or node.words or len(node.redirects) != 1 or node.redirects[0].op != "<":
             return None
-        if self.dialect == "dash":
-            return None
         try:
             data = self.process.view.read(await self.expander.value(node.redirects[0].target))
         except FileError as error:
@@ -222,7 +219,7 @@ class Subshells(Values):
 
     async def background(self, node: Node, source: str) -> None:
         """Start a command with ``&``; ``%1 &`` lets a job go on."""
-        if self.interactive and self.dialect == "bash" and re.fullmatch(r"%\S+", source):
+        if self.interactive and re.fullmatch(r"%\S+", source):
             await self.eval(f"bg {source}")
             return
         fds = dict(self.process.fds)
@@ -235,5 +232,5 @@ class Subshells(Values):
         self.begin(process, node)
         self.last_background = process.pid
         if self.interactive:
-            await self.process.error(f"[{job.number}] {process.pid}\n" if self.dialect == "bash" else "")
+            await self.process.error(f"[{job.number}] {process.pid}\n")
         self.status = 0

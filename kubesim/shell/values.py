@@ -18,7 +18,7 @@ from kubesim.shell.state import ExitShell, OutOfMemory, ShellError, State, Varia
 from kubesim.shell.words import Assignment, assignment, declares
 
 if TYPE_CHECKING:
-    from kubesim.shell.builtins import Builtins
+    from kubesim.shell.builtins import Builtin
     from kubesim.shell.expand import Expander
 
 Saved = list[tuple[int, Handle | None]]
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 class Values(ABC):
     """Names, numbers and files of one shell."""
 
-    builtins: Builtins
+    builtins: dict[str, Builtin]
     expander: Expander
     woken: Any
 
@@ -93,22 +93,21 @@ class Values(ABC):
 
     def _flags(self) -> str:
         """Return ``$-``."""
-        given = "c" if self.command_string and self.dialect != "dash" else ""
-        return self.state.flags() + "hB" * (self.dialect == "bash") + given + "i" * self.interactive
+        given = "c" if self.command_string else ""
+        return self.state.flags() + "hB" + given + "i" * self.interactive
 
     def _dynamic(self, name: str) -> str | None:
-        machine, bash = self.process.machine, self.dialect == "bash"
-        if name == "RANDOM" and self.dialect != "dash":
+        machine = self.process.machine
+        if name == "RANDOM":
             self._random = (self._random * 1103515245 + 12345) % (1 << 31)
             return str(self._random >> 16)
-        if name == "FUNCNAME" and bash and self.names:
+        if name == "FUNCNAME" and self.names:
             return self.names[-1]
         known = {"PPID": self.process.parent}
-        known |= {"LINENO": self.line - self.line_offset} if self.dialect != "dash" else {}
-        if bash:
-            known |= {"SECONDS": int(machine.now() - self.began), "EPOCHSECONDS": int(machine.now())}
-            known |= {"BASHPID": self.process.pid, "BASH_SUBSHELL": 0}
-            known |= dict.fromkeys(("UID", "EUID"), self.process.view.uid)
+        known |= {"LINENO": self.line - self.line_offset}
+        known |= {"SECONDS": int(machine.now() - self.began), "EPOCHSECONDS": int(machine.now())}
+        known |= {"BASHPID": self.process.pid, "BASH_SUBSHELL": 0}
+        known |= dict.fromkeys(("UID", "EUID"), self.process.view.uid)
         return str(known[name]) if name in known else None
 
     def element(self, name: str, index: str) -> str | None:
@@ -137,8 +136,7 @@ class Values(ABC):
 
     def unset(self, name: str) -> ShellError:
         """Return the error of a parameter that is not set, where all must be."""
-        bash = self.dialect == "bash"
-        return ShellError(f"{name}: {'unbound variable' if bash else 'parameter not set'}", 127 if bash else 2)
+        return ShellError(f"{name}: unbound variable", 127)
 
     def assign_number(self, name: str, index: str | None, value: int) -> None:
         """Set a variable from arithmetic."""
@@ -265,18 +263,14 @@ class Values(ABC):
         if isinstance(error, OutOfMemory):
             await self.process.outgrow()
         await self.complain(error.text)
-        self.status = self.status_of(error)
-        raise ExitShell(self.status)
-
-    def status_of(self, error: ShellError) -> int:
-        """Return the status with which a command or script ends that an error has ended."""
-        return (1 if self.dialect == "bash" else 2) if error.status is None else error.status
+        self.status = error.status
+        raise ExitShell(error.status)
 
     async def checked(self, status: int) -> int:
         """Leave if ``set -e`` wants that for this status."""
         self.status = status
         if status and not self.unchecked:
-            if "ERR" in self.state.traps and self.dialect == "bash":
+            if "ERR" in self.state.traps:
                 await self.run_trap("ERR")
             if "errexit" in self.state.options:
                 raise ExitShell(status)
@@ -290,8 +284,8 @@ class Values(ABC):
             try:
                 await self._open(each, saved)
             except FileError as error:
-                creating = each.op.startswith((">", "&>"))
-                await self.complain(dialects.cannot_open(self.dialect, error, creating=creating))
+                text = "cannot overwrite existing file" if error.code == "EEXIST" else error.text
+                await self.complain(f"{error.path}: {text}")
                 return False
             except ShellError as error:
                 await self.fault(error)
@@ -306,7 +300,7 @@ class Values(ABC):
             return
         fields = await self.expander.fields((each.target,))
         name = fields[0] if len(fields) == 1 else await self.expander.value(each.target)
-        if len(fields) != 1 and self.dialect == "bash":
+        if len(fields) != 1:
             raise ShellError(f"{each.source}: ambiguous redirect", 1)
         fd = each.fd if each.fd >= 0 else int(op.startswith((">", "&")))
         if op in ("<&", ">&"):
@@ -315,9 +309,7 @@ class Values(ABC):
         mode = {"<": "r", ">>": "a", "&>>": "a", "<>": "+"}.get(op, "w")
         if mode == "w" and op == ">" and "noclobber" in self.state.options and self.is_file(name):
             raise FileError("EEXIST", name)
-        socket = (
-            await sockets.opened(self.process, name, self.name, self.complain) if self.dialect == "bash" else None
-        )
+        socket = await sockets.opened(self.process, name, self.name, self.complain)
         handle = socket or self.process.open(name, mode)
         self.put(fd, handle, saved)
         if op in ("&>", "&>>"):
@@ -331,13 +323,12 @@ class Values(ABC):
             if number not in self.process.fds:
                 raise FileError("EBADF", name)
             self.put(fd, self.process.fds[number], saved)
-        elif each.fd < 0 and each.op == ">&" and self.dialect == "bash":
+        elif each.fd < 0 and each.op == ">&":
             handle = self.process.open(name, "w")
             self.put(1, handle, saved)
             self.put(2, handle, saved)
         else:
-            bad = name if self.dialect == "bash" else ""
-            raise ShellError(f"{bad}: ambiguous redirect" if bad else "Bad fd number", 2)
+            raise ShellError(f"{name}: ambiguous redirect", 2)
 
     # arguments and assignments
 
@@ -368,7 +359,7 @@ class Values(ABC):
 
     async def _bare(self, assigns: list[Assignment], node: Simple, saved: Saved) -> int:
         if not await self.redirect(node.redirects, saved):
-            return 2 if self.dialect == "dash" else 1
+            return 1
         for each in assigns:
             await self._guarded(self.assign(each))
         return self.substituted

@@ -46,11 +46,10 @@ class _Parts:
 class WordReader(ABC):
     """A text and a position in it; reads words from there."""
 
-    def __init__(self, text: str, dialect: str, *, at: int = 0, depth: int = 0, line: int = 1) -> None:
+    def __init__(self, text: str, *, at: int = 0, depth: int = 0, line: int = 1) -> None:
         if depth > DEEPEST:
             raise ScriptError("deep", line=line)
         self.text = text
-        self.dialect = dialect
         self.at = at
         self.depth = depth
         self.line = line
@@ -84,13 +83,13 @@ class WordReader(ABC):
         return parts.word()
 
     def _special(self, parts: _Parts, start: int, *, array: bool, pattern: bool) -> bool:
-        char, bash = self.text[self.at], self.dialect == "bash"
-        if self.dialect != "dash" and char in "<>" and self.text.startswith("(", self.at + 1):
+        char = self.text[self.at]
+        if char in "<>" and self.text.startswith("(", self.at + 1):
             self.at += 2
             parts.take(ProcSub(self.nested(), char))
-        elif char == "(" and bash and array and _ASSIGNED.match(self.text[start : self.at]):
+        elif char == "(" and array and _ASSIGNED.match(self.text[start : self.at]):
             parts.take(self._array())
-        elif char == "(" and bash and pattern and (end := self._closed(self.at)) > 0:
+        elif char == "(" and pattern and (end := self._closed(self.at)) > 0:
             parts.plain.append(self.text[self.at : end])  # of a pattern such as @(a|b), as it stands
             self.at = end
         else:
@@ -114,7 +113,7 @@ class WordReader(ABC):
                 self.line += self.text[self.at] == "\n"
                 self.at += 1
             if self.at >= len(self.text):
-                raise ScriptError("end", "end of file", expecting=")", line=self.line, unfinished=True)
+                raise ScriptError("end", "end of file", line=self.line, unfinished=True)
             if self.text[self.at] == ")":
                 self.at += 1
                 return Array(tuple(words))
@@ -187,7 +186,7 @@ class WordReader(ABC):
 
     def document(self, body: str, line: int) -> Word:
         """Read the text of an unquoted here-document."""
-        reader = type(self)(body, self.dialect, depth=self.depth + 1, line=line)
+        reader = type(self)(body, depth=self.depth + 1, line=line)
         return tuple(reader.double(""))
 
     # $
@@ -199,9 +198,9 @@ class WordReader(ABC):
             return self._parenthesis(quoted=quoted)
         if follower == "{":
             return self._braced(quoted=quoted)
-        if follower == "'" and not quoted and self.dialect != "dash":
+        if follower == "'" and not quoted:
             return self._ansi()
-        if follower == '"' and not quoted and self.dialect == "bash":
+        if follower == '"' and not quoted:
             self.at += 1
             return Text("", True)
         name = _NAME.match(text, start + 1)
@@ -242,7 +241,7 @@ class WordReader(ABC):
         if at < 0 or not self.text.startswith("))", at):
             return None
         inner = self.text[self.at : at]
-        reader = type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line)
+        reader = type(self)(inner, depth=self.depth + 1, line=self.line)
         reader.budget = self.budget
         try:
             word = tuple(reader.double(""))
@@ -271,7 +270,7 @@ class WordReader(ABC):
         start = self.at
         self.at += 2
         before, name = self._braced_name()
-        index = self._index() if self.text.startswith("[", self.at) and self.dialect == "bash" else None
+        index = self._index() if self.text.startswith("[", self.at) else None
         if self.text.startswith("}", self.at) and name:
             self.at += 1
             return Param(name, before=before, index=index, quoted=quoted, source=self.text[start : self.at])
@@ -298,11 +297,7 @@ class WordReader(ABC):
         if self.text.startswith("#", self.at) and not re.compile(r"#(\}|[-:=?+%#/])").match(self.text, self.at):
             before = "#"
             self.at += 1
-        elif (
-            self.text.startswith("!", self.at)
-            and self.dialect == "bash"
-            and re.compile(r"[A-Za-z_]|#\}").match(self.text, self.at + 1)
-        ):
+        elif self.text.startswith("!", self.at) and re.compile(r"[A-Za-z_]|#\}").match(self.text, self.at + 1):
             before = "!"
             self.at += 1
         match = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]").match(self.text, self.at)
@@ -316,7 +311,7 @@ class WordReader(ABC):
         end = end if end > 0 else len(self.text)
         inner = self.text[self.at + 1 : end - 1]
         self.at = end
-        return tuple(type(self)(inner, self.dialect, depth=self.depth + 1, line=self.line).double("")) or (Text(""),)
+        return tuple(type(self)(inner, depth=self.depth + 1, line=self.line).double("")) or (Text(""),)
 
     def _argument(self, *, quoted: bool, op: str) -> Word:
         """Read the word after an operator up to ``}``, or to the separator of a second one."""
@@ -391,12 +386,12 @@ def _indexed(word: Word, match: re.Match[str] | None) -> Assignment | None:
 
 
 @lru_cache(maxsize=4096)
-def leading(words: tuple[Word, ...], full: bool) -> tuple[list[Assignment], tuple[Word, ...]]:
-    """Part a command's assignments from its words; only ``full`` shells append and have arrays."""
+def leading(words: tuple[Word, ...]) -> tuple[list[Assignment], tuple[Word, ...]]:
+    """Part a command's assignments from its words."""
     assigns: list[Assignment] = []
     for index, word in enumerate(words):
         found = assignment(word)
-        if not found or not full and (found[1] or found[2]):
+        if not found:
             return assigns, words[index:]
         assigns.append(found)
     return assigns, ()

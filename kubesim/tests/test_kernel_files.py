@@ -89,9 +89,7 @@ async def test_boot_uptime_and_the_kernels_log_agree_on_when_the_machine_has_boo
     await w.create("pods", root)
     await w.tick(60)
     booted = w.kubelets.gpus(w.node_names[0]).board.booted
-    assert f"system boot  {booted:%Y-%m-%d %H:%M}\n" in await said(w, "root", "chroot /host who -b")
     assert f"{booted:%Y-%m-%d %H:%M:%S}\n" == await said(w, "root", "uptime -s")
     assert (await said(w, "root", "chroot /host dmesg -T")).startswith(
         f"[{booted:%a %b %e %H:%M:%S %Y}] Linux version"
     )
-    assert "still running" in await said(w, "root", "chroot /host last reboot")

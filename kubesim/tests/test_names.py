@@ -39,35 +39,6 @@ async def cluster(w):
     await w.tick(15)
 
 
-BUSYBOX = [
-    (
-        "web",
-        1,
-        "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n"
-        "** server can't find web.svc.cluster.local: NXDOMAIN\n\n"
-        "** server can't find web.cluster.local: NXDOMAIN\n\n\n"
-        "** server can't find web.svc.cluster.local: NXDOMAIN\n\n"
-        "** server can't find web.cluster.local: NXDOMAIN\n\n",
-    ),
-    (
-        "web.default",
-        1,
-        "** server can't find web.default: NXDOMAIN\n\n** server can't find web.default: NXDOMAIN\n\n",
-    ),
-    ("web.default.svc.cluster.local", 0, "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n\n"),
-    ("github.com", 0, "Name:\tgithub.com\nAddress: 140.82.112.3\n\n\n"),
-    ("10.96.20.71", 0, "71.20.96.10.in-addr.arpa\tname = web.default.svc.cluster.local\n\n"),
-    ("10.96.0.9", 1, "** server can't find 9.0.96.10.in-addr.arpa: NXDOMAIN\n\n"),
-]
-
-
-@pytest.mark.parametrize(("name", "status", "text"), BUSYBOX)
-async def test_busybox_looks_a_short_name_up_in_every_domain(name, status, text):
-    async with world() as w:
-        await cluster(w)
-        assert await run(w, "box", "nslookup", name) == (status, SERVER.format(":") + text, "")
-
-
 BIND = [
     ("nslookup web", 0, SERVER.format("#") + "Name:\tweb.default.svc.cluster.local\nAddress: 10.96.20.71\n\n"),
     (
@@ -191,8 +162,12 @@ async def test_no_name_is_known_while_nothing_stands_behind_the_dns_service():
             "",
             "curl: (6) Could not resolve host: web\n",
         )
-        assert await run(w, "box", "wget", "-qO-", "http://web") == (1, "", "wget: bad address 'web'\n")
-        assert (await run(w, "box", "nslookup", "web"))[2] == "nslookup: write to '10.96.0.10': Connection refused\n"
+        assert await run(w, "box", "wget", "-qO-", "http://web") == (
+            4,
+            "",
+            "wget: unable to resolve host address 'web'\n",
+        )
+        assert "no servers could be reached" in (await run(w, "box", "nslookup", "web"))[1]
 
 
 async def test_names_are_known_as_long_as_coredns_runs():

@@ -1,7 +1,6 @@
 """The images of nodes: who pulls what for how long, and that everybody tells of the same sizes and digests."""
 
 import asyncio
-import json
 
 import orjson
 
@@ -34,11 +33,6 @@ async def test_events_status_runtime_and_registry_tell_the_same_of_an_image():
         assert listed["docker.io/library/nginx:1.28"] == listed[digest] == size
         (row,) = [line.split() for line in (await chrooted(w, "crictl images")).splitlines() if "nginx" in line]
         assert row == ["docker.io/library/nginx", "1.28", ident.removeprefix("sha256:")[:13], "73MB"]
-        inspected = json.loads(await chrooted(w, "crictl inspecti nginx:1.28"))
-        assert inspected["status"]["size"] == str(size)
-        assert inspected["status"]["repoDigests"] == [digest]
-        assert inspected["info"]["imageSpec"]["config"]["Env"][1] == "NGINX_VERSION=1.28.0"
-        assert digest.partition("@")[2] in await chrooted(w, "ctr -n k8s.io images ls")
         assert ident.removeprefix("sha256:")[:13] in await chrooted(w, "crictl ps --name main")
 
 

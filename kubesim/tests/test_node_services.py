@@ -213,9 +213,6 @@ async def test_the_journal_is_read_by_time_urgency_and_form():
 async def test_the_drivers_smaller_programs_agree_with_it():
     async with world(1) as w:
         await debugging(w)
-        assert (await chrooted(w, "nvidia-debugdump -l")).startswith(
-            "Found 8 NVIDIA devices\n\tDevice ID:              0\n"
-        )
         assert "Architecture:   9.0\n" in await chrooted(w, "nvidia-container-cli info")
         assert await chrooted(w, "nv-fabricmanager --version") == "Fabric Manager version is : 580.95.05\n"
         assert (await chrooted(w, "cd /tmp; nvidia-bug-report.sh; ls")).endswith(
@@ -225,10 +222,8 @@ async def test_the_drivers_smaller_programs_agree_with_it():
         assert await chrooted(w, "nvidia-container-cli info") == (
             "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch\n"
         )
-        said = await chrooted(
-            w, "systemctl stop containerd; crictl ps; ctr -n k8s.io c ls; systemctl start containerd"
-        )
-        assert said.count("connect: no such file or directory") == 2
+        said = await chrooted(w, "systemctl stop containerd; crictl ps; systemctl start containerd")
+        assert said.count("connect: no such file or directory") == 1
 
 
 async def test_a_stopped_kubelet_is_still_stopped_after_kubesim_has_ended_and_its_containers_still_run():

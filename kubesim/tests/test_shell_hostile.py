@@ -134,7 +134,6 @@ COMMANDS = st.sampled_from(
         "wc",
         "date -d",
         "base64",
-        "od",
         "diff /etc/passwd",
         "xargs",
         "env",
@@ -189,7 +188,6 @@ COMMANDS = st.sampled_from(
         "source",
         "declare -A m=",
         "select v in a b; do echo",
-        "column -t",
         "dig",
         "host",
         "nslookup",
@@ -344,10 +342,10 @@ async def test_the_event_loop_keeps_turning(script):
     assert slowest < 0.5  # seconds of this thread's own time; some hundredths on a quiet machine
 
 
-NO_NUMBERS = """column -c x f;xargs -n x echo < f
-xargs -P x echo < f;od -j x f;od -N -1 f
+NO_NUMBERS = """xargs -n x echo < f
+xargs -P x echo < f
 du --max-depth=x .;head -n x f
-tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense;truncate -s x f
+tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense
 find . -maxdepth x;find . -size x;chmod 9 f;touch -t x f;curl http://[::1;curl http://a:99999999
 wget http://[zz]/;wget http://a:b/;kubectl scale deploy x --replicas=x;crane x;dcgmi x
 kubectl rollout undo deploy x --to-revision=x;kubectl logs x --max-log-requests=x;nvidia-smi -l x
@@ -370,8 +368,8 @@ async def test_a_word_that_is_too_long_is_refused_by_the_kernel():
 @pytest.mark.parametrize(
     ("script", "shown"),
     [
-        ("printf '%s' $'\\ud800\\xff' | od -An -tx1", " ed a0 80 ff\n"),
-        ("printf '\\ud800' | od -An -tx1", " ed a0 80\n"),
+        ("printf '%s' $'\\ud800\\xff' | base64", "7aCA/w==\n"),
+        ("printf '\\ud800' | base64", "7aCA\n"),
         ("echo $'\\xc3\\xa9'; cat $'\\udfff'", None),
         ("read -u l x; echo $?", "bash: line 1: read: l: invalid file descriptor specification\n1\n"),
         ("read -t 1e400 x; echo $?", "bash: line 1: read: 1e400: invalid timeout specification\n1\n"),

@@ -13,7 +13,7 @@ import pytest
 from kubesim.tests import shell_world
 
 LINES = [line for line in Path(__file__).with_name("shell_lines.txt").read_text().splitlines() if line[:1] != "#"]
-TOOLS = ("bash", "jq", "column")
+TOOLS = ("bash", "jq")
 
 
 def _missing():

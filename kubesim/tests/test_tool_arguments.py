@@ -25,12 +25,11 @@ WRONG_OPERANDS = {
     "free": "free: unrecognized argument 'no-such-operand'", "getent": "Unknown database: no-such-operand",
     "hostname": "hostname: sethostname: Operation not permitted",
     "journalctl": "journalctl: Failed to add match 'no-such-operand': Invalid argument",
-    "lsblk": "lsblk: no-such-operand: not a block device", "lscpu": "lscpu: bad usage", "lsmod": "Usage: lsmod",
-    "nproc": "nproc: extra operand 'no-such-operand'", "nvidia-ctk": "No help topic for 'no-such-operand'",
-    "ps": "error: unsupported option (BSD syntax)", "pstree": "pstree: No such user name: no-such-operand",
+    "lscpu": "lscpu: bad usage", "lsmod": "Usage: lsmod",
+    "nproc": "nproc: extra operand 'no-such-operand'",
+    "ps": "error: unsupported option (BSD syntax)",
     "sync": "sync: error opening 'no-such-operand': No such file or directory",
     "uname": "uname: extra operand 'no-such-operand'",
-    "vmstat": "vmstat: failed to parse argument: 'no-such-operand'",
     "whoami": "whoami: extra operand 'no-such-operand'",
 }  # fmt: skip
 
@@ -61,9 +60,9 @@ async def test_an_operand_that_a_tool_does_not_know_is_its_error(name):
 
 async def test_what_a_tool_knows_is_still_taken():
     for line in (
-        "nproc --all", "uptime -p", "vmstat 1 1", "ps -ef", "ps aux", "ps -eo pid,comm", "ss -tlnp", "netstat -tulpn",
+        "nproc --all", "uptime -p", "ps -ef", "ps aux", "ps -eo pid,comm", "ss -tlnp", "netstat -tulpn",
         "hostname -i", "which -a sh", "lscpu", "date +%s", "date -u", "df -h /", "free -h", "uname -a", "ip -br a",
-        "ip -4 addr", "dirname /a/b", "printenv PATH", "findmnt /", "ps -u root", "sync /tmp",
+        "ip -4 addr", "dirname /a/b", "printenv PATH", "ps -u root", "sync /tmp",
     ):  # fmt: skip
         name, _, rest = line.partition(" ")
         said, status = await called(name, rest)

@@ -55,7 +55,7 @@ async def test(process: Process) -> int:
     try:
         return int(not await conditions.single(process, args))
     except conditions.TestError as error:
-        return await process.fail(error.text("bash"), 2)
+        return await process.fail(error.text(), 2)
 
 
 async def yes(process: Process) -> int:

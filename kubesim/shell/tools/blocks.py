@@ -1,4 +1,4 @@
-"""Files by their size: dd, fallocate, truncate. What only fills a disk is counted, and takes its time."""
+"""Files by their size: dd, fallocate. What only fills a disk is counted, and takes its time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Device, File
 from kubesim.shell.handles import Handle, OpenFile
 from kubesim.shell.machine import Process, Tool
-from kubesim.shell.sparse import Sparse
 from kubesim.shell.tools import kit
 
 SIZES = ("bs", "count", "seek")
@@ -52,45 +51,17 @@ async def fallocate(process: Process) -> int:
     return 0
 
 
-def _lengthen(process: Process, node: File, size: int, *, hole: bool = False) -> None:
+def _lengthen(process: Process, node: File, size: int) -> None:
     """Let a file be so long at least; raises FileError."""
     before = len(node.data)
     if size <= before:
         return
     if process.view.files.disk is not None and size - before > SMALL:
-        process.view.lengthen(node, size, hole=hole)
+        process.view.lengthen(node, size)
     elif size > process.view.files.limit:
-        raise FileError("EFBIG" if hole else "ENOSPC")
+        raise FileError("ENOSPC")
     else:
         process.view.store(node, bytes(node.data) + bytes(size - before))
-
-
-async def truncate(process: Process) -> int:
-    """Cut or lengthen files."""
-    opts = await kit.options(process)
-    wanted = kit.number(opts.get("s").lstrip("+-"))
-    if wanted is None:
-        await kit.usage(process, "you must specify either '--size' or '--reference'")
-    for name in opts.args:
-        try:
-            node = process.view.file(name)
-            if isinstance(node, File):
-                before = len(node.data)
-                sizes = {"+": before + wanted, "-": max(before - wanted, 0)}
-                _resize(process, node, sizes.get(opts.get("s")[0], wanted))
-        except FileError as error:
-            return await process.fail(f"failed to truncate '{name}' at {wanted} bytes: {error.text}")
-    return 0
-
-
-def _resize(process: Process, node: File, size: int) -> None:
-    if size > len(node.data):
-        _lengthen(process, node, size, hole=True)
-    elif isinstance(node.data, Sparse) and size > SMALL:
-        old = node.data
-        process.view.store(node, Sparse(old[: min(old.head, size)], size, min(old.space, size)))
-    else:
-        process.view.store(node, node.data[:size])
 
 
 class Copied:
@@ -211,4 +182,4 @@ async def _copy(
         done += 1
 
 
-TOOLS: dict[str, Tool] = {"dd": dd, "fallocate": fallocate, "truncate": truncate}
+TOOLS: dict[str, Tool] = {"dd": dd, "fallocate": fallocate}

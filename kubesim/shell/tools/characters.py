@@ -1,4 +1,4 @@
-"""Parts of lines, single characters and columns: cut, tr, column."""
+"""Parts of lines and single characters: cut, tr."""
 
 from __future__ import annotations
 
@@ -9,9 +9,6 @@ from kubesim.shell.patterns import CLASSES
 from kubesim.shell.quoting import ansi
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.text import process_read
-
-WIDTH = 80
-"""Of the screen that column fills."""
 
 
 def ranges(spec: str) -> list[tuple[int, int]] | None:
@@ -144,42 +141,4 @@ def _squeeze(text: str, squeezed: set[str], last: str) -> tuple[str, str]:
     return "".join(out), last
 
 
-async def column(process: Process) -> int:
-    """Align words in a table, or fill the width of the screen with lines."""
-    opts = await kit.options(process)
-    found, status = await kit.every_line(process, opts.args)
-    lines = [kit.text(line) for line in found if line.strip()]
-    if "t" not in opts:
-        await process.write(_filled(lines, int(opts.get("c", str(WIDTH)) or WIDTH)))
-        return status
-    split = f"[{re.escape(opts.get('s'))}]" if "s" in opts else r"\s+"
-    rows = [re.split(split, line if "s" in opts else line.strip()) for line in lines]
-    if "N" in opts:
-        rows.insert(0, opts.get("N").split(","))
-    widths = [max(len(row[at]) for row in rows if len(row) > at) for at in range(max(map(len, rows), default=0))]
-    gap = opts.get("o", "  ")
-    for row in rows:
-        last = len(row) - 1
-        cells = [cell if at == last else cell.ljust(widths[at]) for at, cell in enumerate(row)]
-        await process.write(gap.join(cells) + "\n")
-    return status
-
-
-def _filled(lines: list[str], width: int) -> str:
-    """Return lines in as many columns, filled from top to bottom, as there is room for."""
-    if not lines:
-        return ""
-    step = (max(map(len, lines)) // 8 + 1) * 8
-    count = max(width // step, 1)
-    rows = -(-len(lines) // count)
-    out = ""
-    for row in range(rows):
-        cells = lines[row::rows]
-        for at, cell in enumerate(cells):
-            tabs = -(-(step - len(cell)) // 8) if at + 1 < len(cells) else 0
-            out += cell + "\t" * tabs
-        out += "\n"
-    return out
-
-
-TOOLS = kit.named(cut, tr, column)
+TOOLS = kit.named(cut, tr)

@@ -72,7 +72,7 @@ async def _differ(process: Process, names: tuple[str, str], texts: list[str], op
     old, new = ([_ended(line) for line in text.splitlines(keepends=True)] for text in texts)
     if max(len(old), len(new)) > MOST_LINES:
         return await process.fail("memory exhausted", 2)
-    if opts.any("uU") or process.busybox:
+    if opts.any("uU"):
         nodes = [process.view.find(name) if name != "-" else None for name in names]
         times = [when(process, node.mtime if node else process.machine.now(), full=True) for node in nodes]
         context = int(opts.get("U", "3")) if opts.get("U", "3").isdecimal() else 3

@@ -1,11 +1,11 @@
-"""crictl and ctr: the container runtime of a node."""
+"""crictl: the container runtime of a node."""
 
 from __future__ import annotations
 
 import json
 from datetime import datetime
 
-from kubesim.kubelet import manifests, timings
+from kubesim.kubelet import timings
 from kubesim.kubelet.images import Image, PullError, parse_reference
 from kubesim.shell.errors import StartError
 from kubesim.shell.files import View
@@ -69,13 +69,9 @@ async def crictl(process: Process) -> int:
         "logs": _logs,
         "inspect": _inspect,
         "inspectp": _inspect_pod,
-        "inspecti": _inspect_image,
         "pull": _pull,
         "rmi": _remove_image,
         "exec": _exec,
-        "stats": _stats,
-        "info": _info,
-        "version": _version,
     }
     if verb not in known:
         await process.write(f"No help topic for '{verb}'\n")
@@ -246,11 +242,6 @@ async def _inspect(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-async def _version(process: Process, side: HostSide, words: list[str]) -> int:
-    await process.write("Version:  0.1.0\nRuntimeName:  containerd\nRuntimeVersion:  2.0.6\nRuntimeApiVersion:  v1\n")
-    return 0
-
-
 async def _inspect_pod(process: Process, side: HostSide, words: list[str]) -> int:
     prefix = _named(words)
     found = [pod for pod in await side.pods() if prefix and sandbox(pod).startswith(prefix)]
@@ -272,18 +263,6 @@ async def _inspect_pod(process: Process, side: HostSide, words: list[str]) -> in
     }
     await process.write(json.dumps({"status": shown}, indent=2) + "\n")
     return 0
-
-
-async def _inspect_image(process: Process, side: HostSide, words: list[str]) -> int:
-    name = _named(words)
-    for found in side.images.every().values():
-        if name and _is_named(found, name):
-            spec = json.loads(manifests.encoded(manifests.config(found[0])))
-            shown = {"status": _image(found), "info": {"chainID": found[0].layers[-1].diff, "imageSpec": spec}}
-            await process.write(json.dumps(shown, indent=2) + "\n")
-            return 0
-    await process.error(f'FATA[0000] no such image "{name}" present \n')
-    return 1
 
 
 async def _pull(process: Process, side: HostSide, words: list[str]) -> int:
@@ -338,23 +317,6 @@ async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
     return await child.start(machine.tools[program.tool]).wait()
 
 
-async def _stats(process: Process, side: HostSide, words: list[str]) -> int:
-    names = {each.id: each for each in await side.containers() if each.state == "Running"}
-    used: dict[str, list[float]] = {}
-    for each in side.processes():
-        ident = each.cgroup.partition("cri-containerd-")[2].partition(".")[0]
-        if ident in names:
-            now = each.use()
-            total = used.setdefault(ident, [0.0, 0.0])
-            total[0] += now.cores * 100
-            total[1] += now.memory
-    rows = [["CONTAINER", "NAME", "CPU %", "MEM", "DISK", "INODES"]]
-    for ident, (share, size) in sorted(used.items()):
-        rows.append([ident[:SHOWN_ID], names[ident].spec["name"], f"{share:.2f}", _bytes(size), "28.67kB", "12"])
-    await process.write(_table(rows))
-    return 0
-
-
 def _bytes(size: float, digits: int = 4) -> str:
     """Return a size in decimal units, as crictl has it."""
     for unit in ("B", "kB", "MB", "GB"):
@@ -364,66 +326,4 @@ def _bytes(size: float, digits: int = 4) -> str:
     return f"{size:.{digits}g}{unit}"
 
 
-async def _info(process: Process, side: HostSide, words: list[str]) -> int:
-    """Tell of the runtime: its conditions and its configuration."""
-    devices = bool(side.devices.board.devices)
-    runtimes = {"runc": {"runtimeType": "io.containerd.runc.v2", "options": {"SystemdCgroup": True}}}
-    if devices:
-        options = {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": True}
-        runtimes["nvidia"] = {"runtimeType": "io.containerd.runc.v2", "options": options}
-    conditions = [
-        {"message": "", "reason": "", "status": True, "type": name} for name in ("RuntimeReady", "NetworkReady")
-    ]
-    config = {
-        "containerd": {"defaultRuntimeName": "nvidia" if devices else "runc", "runtimes": runtimes},
-        "cni": {"binDir": "/opt/cni/bin", "confDir": "/etc/cni/net.d"},
-        "containerdEndpoint": "/run/containerd/containerd.sock",
-        "rootDir": "/var/lib/containerd/io.containerd.grpc.v1.cri",
-    }
-    shown = {"config": config, "golang": "go1.23.7", "lastCNILoadStatus": "OK", "status": {"conditions": conditions}}
-    await process.write(json.dumps(shown, indent=2) + "\n")
-    return 0
-
-
-async def ctr(process: Process) -> int:
-    """Ask containerd itself."""
-    side, words = host_of(process), process.argv[1:]
-    if side is None or not side.services.runs("containerd"):
-        await process.error(kit.told("ctr_no_runtime"))
-        return 1
-    space = _value(words, "-n", "--namespace") or process.env.get("CONTAINERD_NAMESPACE", "default")
-    rest = [word for word in words if not word.startswith("-") and word != space]
-    kind, verb = rest[0] if rest else "", rest[1] if len(rest) > 1 else "ls"
-    ours = space == "k8s.io"
-    running = [each for each in await side.containers() if each.state == "Running"] if ours else []
-    image = {each.id: str(each.status.get("image")) for each in running}
-    if kind in ("containers", "container", "c") and verb in ("ls", "list"):
-        rows = [["CONTAINER", "IMAGE", "RUNTIME"]]
-        rows += [[each.id, image[each.id], "io.containerd.runc.v2"] for each in running]
-    elif kind in ("tasks", "task", "t") and verb in ("ls", "list", "ps"):
-        pids = {each.cgroup.partition("cri-containerd-")[2].partition(".")[0]: each.pid for each in
-                sorted(side.processes(), key=lambda each: -each.pid)}  # fmt: skip
-        rows = [["TASK", "PID", "STATUS"]] + [[each.id, str(pids.get(each.id, 0)), "RUNNING"] for each in running]
-    elif kind in ("images", "image", "i") and verb in ("ls", "list"):
-        rows = [["REF", "TYPE", "DIGEST", "SIZE", "PLATFORMS", "LABELS"]]
-        for found in side.images.every().values() if ours else ():
-            for each in found:
-                kinds = manifests.MANIFEST if each.digest == each.manifest else manifests.INDEX
-                size = f"{each.size / (1 << 20):.1f} MiB" if each.size >= 1 << 20 else f"{each.size / 1024:.1f} KiB"
-                managed = "io.cri-containerd.image=managed"
-                rows.append([each.reference.full, kinds, each.digest, size, each.platform, managed])
-    elif kind in ("namespaces", "namespace", "ns"):
-        rows = [["NAME", "LABELS"], ["k8s.io", ""]]
-    elif kind == "version":
-        await process.write("Client:\n  Version:  2.0.6\nServer:\n  Version:  2.0.6\n")
-        return 0
-    else:
-        await process.error(f"No help topic for '{kind}'\n")
-        return 3
-    widths = [max(len(row[at]) for row in rows) + 4 for at in range(len(rows[0]))]
-    for row in rows:
-        await process.write("".join(cell.ljust(wide) for cell, wide in zip(row, widths, strict=True)).rstrip() + "\n")
-    return 0
-
-
-TOOLS: dict[str, Tool] = {"crictl": crictl, "ctr": ctr}
+TOOLS: dict[str, Tool] = {"crictl": crictl}

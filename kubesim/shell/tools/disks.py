@@ -116,12 +116,10 @@ async def _inodes(process: Process, rows: list[tuple[str, str, int, int, str]]) 
 async def mount(process: Process) -> int:
     """Show what is mounted; mounting is not allowed."""
     words = process.argv[1:]
-    if len(words) > 2 and words[0] == "-t" and not process.busybox:
+    if len(words) > 2 and words[0] == "-t":
         return await process.fail(f"{words[-1]}: permission denied.", 32)
     if len(words) > 2 or (words and not words[0].startswith("-t")):
-        return await process.fail(
-            "permission denied (are you root?)" if process.busybox else "only root can do that", 1
-        )
+        return await process.fail("only root can do that", 1)
     for row in mounts.seen(process.machine, process.view.files):
         await process.write(f"{row.source} on {row.path} type {row.kind} ({row.options})\n")
     return 0

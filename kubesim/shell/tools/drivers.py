@@ -32,24 +32,6 @@ def _view(process: Process, access: Access) -> View:
     return access.view(process.machine.clock.now())
 
 
-async def debugdump(process: Process) -> int:
-    """List the devices (``nvidia-debugdump -l``)."""
-    access = access_of(process)
-    if why := _trouble(access):
-        name = "NVML_ERROR_LIB_RM_VERSION_MISMATCH" if "mismatch" in why else "NVML_ERROR_DRIVER_NOT_LOADED"
-        await process.write(f"Error: nvmlInit(): {why.title()} ({name})\n")
-        return 255
-    assert access is not None
-    if not {"-l", "--list"} & {*process.argv}:
-        await process.write("Error: No arguments specified\n")
-        return 1
-    seen = _view(process, access).present()
-    await process.write(f"Found {len(seen)} NVIDIA devices\n")
-    for each in seen:
-        await process.write(kit.told("nvidia_debugdump", number=each.number, device=each.device))
-    return 0
-
-
 async def version(process: Process) -> int:
     """Tell the version of a service's program; it is started by systemd."""
     if process.name == "nv-fabricmanager":
@@ -93,27 +75,6 @@ async def container_cli(process: Process) -> int:
     return 0
 
 
-async def toolkit(process: Process) -> int:
-    """``nvidia-ctk``: its version, and the devices that it would name."""
-    words = process.argv[1:]
-    if words[:2] == ["cdi", "list"]:
-        access = access_of(process)
-        seen = _view(process, access).present() if access is not None and not _trouble(access) else []
-        names = [
-            *(f"nvidia.com/gpu={each.number}" for each in seen),
-            *(f"nvidia.com/gpu={each.device.uuid}" for each in seen),
-        ]
-        names += ["nvidia.com/gpu=all"] * bool(seen)
-        await process.write("".join(f"{name}\n" for name in names))
-        at = f"{process.machine.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-        await process.error(f'time="{at}" level=info msg="Found {len(names)} CDI devices"\n')
-        return 0
-    await process.write(
-        f"NVIDIA Container Toolkit CLI version {TOOLKIT}\ncommit: f8daa5e26de9fd7eb79259040b6dd5a52060048c\n"
-    )
-    return 0
-
-
 async def bug_report(process: Process) -> int:
     """Collect what NVIDIA's support asks for into a file."""
     side = host_of(process)
@@ -130,10 +91,8 @@ async def bug_report(process: Process) -> int:
 
 
 TOOLS: dict[str, Tool] = {
-    "nvidia-debugdump": debugdump,
     "nvidia-persistenced": version,
     "nv-fabricmanager": version,
     "nvidia-container-cli": container_cli,
-    "nvidia-ctk": toolkit,
     "nvidia-bug-report.sh": bug_report,
 }

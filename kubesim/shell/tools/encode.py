@@ -1,4 +1,4 @@
-"""Programs about bytes: base64, checksums, od, xxd, gzip, tar."""
+"""Programs about bytes: base64, checksums, gzip, tar."""
 
 from __future__ import annotations
 
@@ -70,35 +70,6 @@ async def _digest(process: Process, kind: str, handle: Handle) -> str:
         hashed.update(data)
         await process.tick(8)
     return hashed.hexdigest()
-
-
-_NAMED = {0: "\\0", 7: "\\a", 8: "\\b", 9: "\\t", 10: "\\n", 11: "\\v", 12: "\\f", 13: "\\r"}
-
-
-async def od(process: Process) -> int:
-    """Dump bytes in octal and other ways."""
-    opts = await kit.options(process)
-    data = (await _input(process, opts.args))[int(opts.get("j", "0")) :]
-    data = data[: int(opts.get("N")) if "N" in opts else None]
-    kind = "c" if "c" in opts else "o1" if "b" in opts else "x2" if "x" in opts else opts.get("t", "o2")
-    radix = opts.get("A", "o")
-    form = {"o": "{:07o}", "x": "{:06x}", "d": "{:07d}"}.get(radix, "")
-    for at in range(0, len(data), 16):
-        await process.write(form.format(at) + _od_row(data[at : at + 16], kind) + "\n")
-    if form:
-        await process.write(form.format(len(data)) + "\n")
-    return 0
-
-
-def _od_row(piece: bytes, kind: str) -> str:
-    if kind.startswith(("c", "a")):
-        cells = [_NAMED.get(byte) or (chr(byte) if 32 <= byte < 127 else f"{byte:03o}") for byte in piece]
-        return "".join(f"{cell:>4}" for cell in cells)
-    size = int(kind[1:2]) if kind[1:2] in ("1", "2", "4", "8") else 2 if kind[0] == "o" and len(kind) == 1 else 4
-    words = [int.from_bytes(piece[at : at + size], "little") for at in range(0, len(piece), size)]
-    wide = {"x": size * 2, "o": {1: 3, 2: 6, 4: 11, 8: 22}[size]}.get(kind[0], {1: 4, 2: 6, 4: 11, 8: 20}[size])
-    shape = {"x": f"0{wide}x", "o": f"0{wide}o"}.get(kind[0], f"{wide}d")
-    return "".join(f" {word:{shape}}" for word in words)
 
 
 # compression
@@ -308,7 +279,7 @@ def _store(process: Process, path: str, member: tarfile.TarInfo, data: bytes) ->
         node.mode, node.mtime = member.mode & 0o7777, float(member.mtime)
 
 
-TOOLS = kit.named(base64, od, gzip, tar) | {
+TOOLS = kit.named(base64, gzip, tar) | {
     "md5sum": checksum,
     "sha1sum": checksum,
     "sha256sum": checksum,

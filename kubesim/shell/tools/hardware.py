@@ -1,4 +1,4 @@
-"""What a node is made of: lsmod, modinfo, lspci, lsblk, numactl."""
+"""What a node is made of: lsmod, modinfo, lspci, lscpu."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device
 from kubesim.gpu.hardware import SPEEDS, Pci, bus, memories, modules
 from kubesim.gpu.products import driver
-from kubesim.shell import mounts
 from kubesim.shell.machine import Machine, Process
-from kubesim.shell.tools import disks, kit
-
-GIB = 1 << 30
-FORMATTED = 1.06
-"""A disk beside what its file system offers."""
+from kubesim.shell.tools import kit
 
 
 def board_of(machine: Machine) -> Board | None:
@@ -121,68 +116,12 @@ def _gpu_details(gpu: Device, verbosity: int) -> list[str]:
     return lines
 
 
-async def lsblk(process: Process) -> int:
-    """Show the disks."""
-    opts = await kit.options(process)
-    await kit.no_operands(process, [each for each in opts.args if "sda" not in each], "{}: not a block device", 32)
-    disk = process.view.files.disk
-    whole = disk.limit if disk is not None else disks.DISK
-    size = round(whole * FORMATTED / GIB)
-    rows = [["sda", "8:0", "0", f"{size}G", "0", "disk", ""]]
-    rows.append(["├─sda1", "8:1", "0", f"{size - 0.1:.1f}G", "0", "part", "/"])
-    rows.append(["├─sda14", "8:14", "0", "4M", "0", "part", ""])
-    rows.append(["└─sda15", "8:15", "0", "106M", "0", "part", "/boot/efi"])
-    if "f" in opts:
-        await process.write(kit.told("lsblk_f"))
-        return 0
-    head = ["NAME", "MAJ:MIN", "RM", "SIZE", "RO", "TYPE", "MOUNTPOINTS"]
-    inside = mounts.seen(process.machine, process.view.files)[0].kind == "overlay"
-    for row in [head, *rows]:
-        at = "" if inside and row is not head else row[6]
-        await process.write(
-            f"{row[0]:<7} {row[1]:>7} {row[2]:>2} {row[3]:>6} {row[4]:>2} {row[5]:<4} {at}".rstrip() + "\n"
-        )
-    return 0
-
-
 def numa(machine: Machine) -> list[str]:
     """Return the lists of processors of a machine's memory nodes."""
     board = board_of(machine)
     if board is not None and board.devices and machine.cpus == board.product.machine.cpus:
         return list(board.product.numa)
     return [f"0-{machine.cpus - 1}" if machine.cpus > 1 else "0"]
-
-
-def _numbers(text: str) -> list[str]:
-    found: list[str] = []
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        found += [str(each) for each in range(int(first), int(last or first) + 1)]
-    return found
-
-
-async def numactl(process: Process) -> int:
-    """Show the memory nodes (``-H``), or what this process may use (``-s``)."""
-    nodes, machine = numa(process.machine), process.machine
-    if not {"-H", "--hardware"} & {*process.argv}:
-        await process.write(
-            "policy: default\npreferred node: current\nphyscpubind: "
-            f"{' '.join(str(each) for each in range(machine.cpus))} \ncpubind: "
-            f"{' '.join(str(each) for each in range(len(nodes)))} \n"
-        )
-        return 0
-    last = len(nodes) - 1
-    await process.write(f"available: {len(nodes)} nodes (0{f'-{last}' if last else ''})\n")
-    vitals = machine.vitals()
-    for at, cpus in enumerate(nodes):
-        size, free = (value // len(nodes) >> 20 for value in (machine.memory, vitals.free))
-        await process.write(kit.told("numactl", at=at, cpus=" ".join(_numbers(cpus)), size=size, free=free))
-    await process.write("node distances:\nnode  " + "".join(f"{at:>4}" for at in range(len(nodes))) + " \n")
-    for at in range(len(nodes)):
-        await process.write(
-            f"{at:>4}: " + "".join(f"{10 if at == to else 20:>4}" for to in range(len(nodes))) + " \n"
-        )
-    return 0
 
 
 async def lscpu(process: Process) -> int:
@@ -195,4 +134,4 @@ async def lscpu(process: Process) -> int:
     return 0
 
 
-TOOLS = kit.named(lsmod, modinfo, lspci, lscpu, lsblk, numactl)
+TOOLS = kit.named(lsmod, modinfo, lspci, lscpu)

@@ -22,7 +22,6 @@ LONGEST_LINE = 1 << 20
 MOST_DATA = 32 << 20
 MOST_COUNTED = 256 << 20
 """Who has read so much without an end in sight is taken to read for ever."""
-BUSYBOX = "BusyBox v1.36.1 (2024-06-10 07:11:47 UTC) multi-call binary."
 
 
 @dataclass
@@ -131,7 +130,7 @@ async def parsed(
             await _long(process, found, word[2:], words, long or {})
         elif numbers and word[:1] == "-" and word[1:].isdecimal():
             found.given.append((numbers, word[1:]))
-        elif process.name == "head" and word[:1] == "-" and word[1:2].isdecimal() and not process.busybox:
+        elif process.name == "head" and word[:1] == "-" and word[1:2].isdecimal():
             rest = word[1:].lstrip("0123456789")
             await usage(process, f"invalid trailing option -- {rest[:1]}")
         elif len(word) > 1 and word[0] == "-":
@@ -187,9 +186,6 @@ async def _long(process: Process, found: Options, word: str, words: list[str], l
 
 async def usage(process: Process, why: str, which: str = "bad", **words: str) -> NoReturn:
     """Complain about the command line in the words that the table has for the program, and leave."""
-    if process.busybox:
-        await process.error(f"{process.name}: {why}\n{BUSYBOX}\n\nUsage: {process.name} [OPTIONS]\n")
-        raise Leave(1)
     known = _of(process)
     form = known[which] + known["tail"]
     for name, text in {"name": process.name, "why": why, **words}.items():

@@ -178,7 +178,7 @@ def _decorated(process: Process, entry: Entry, opts: kit.Options) -> str:
 def _name(process: Process, entry: Entry, opts: kit.Options) -> str:
     text = _decorated(process, entry, opts)
     when = opts.get("color", "never")
-    wanted = when in ("", "always") or when == "auto" and process.tty(1) or process.busybox and process.tty(1)
+    wanted = when in ("", "always") or when == "auto" and process.tty(1)
     if not wanted:
         return text
     node = entry[2]

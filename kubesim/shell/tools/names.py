@@ -51,8 +51,6 @@ async def nslookup(process: Process) -> int:
     name, *servers = words
     server = (await resolve(process, servers[0]))[0] if servers else ""
     kind = next((value.upper() for key, _, value in settings if key in ("type", "querytype", "query", "q", "t")), "")
-    if process.busybox:
-        return await _busybox(process, name, kind, server)
     return await _bind(process, name, kind, server)
 
 
@@ -82,7 +80,7 @@ async def _bind(process: Process, name: str, kind: str, server: str) -> int:
         text = "*** Can't find {}: No answer" if missing and missing.exists else "** server can't find {}: NXDOMAIN"
         await process.write(text.format(wanted.rstrip(".")) + "\n\n")
         return 0 if missing and missing.exists else 1
-    await process.write("".join(_row(record, ".") for record in answer.records) + "\n")
+    await process.write("".join(_row(record) for record in answer.records) + "\n")
     return 0
 
 
@@ -109,41 +107,17 @@ async def _first(process: Process, name: str, ask: Callable[[], Awaitable[Answer
     return await patiently(process, found, 3)
 
 
-def _row(record: Record, dot: str) -> str:
+def _row(record: Record) -> str:
     match record.kind:
         case "A" | "AAAA":
             return f"Name:\t{record.name}\nAddress: {record.value}\n"
         case "CNAME":
-            return f"{record.name}\tcanonical name = {record.value}{dot}\n"
+            return f"{record.name}\tcanonical name = {record.value}.\n"
         case "PTR":
-            return f"{record.name}\tname = {record.value}{dot}\n"
+            return f"{record.name}\tname = {record.value}.\n"
         case "SRV":
-            return f"{record.name}\tservice = {record.value}{dot}\n"
+            return f"{record.name}\tservice = {record.value}.\n"
     return f"{record.name}\ttext = {record.value}\n"
-
-
-async def _busybox(process: Process, name: str, kind: str, server: str) -> int:
-    """Look up as busybox does: for names without a dot in every domain of the search list, found or not."""
-    used, kinds = server, [kind] if kind else ["A", "AAAA"]
-    try:
-        way = network(process)
-        used = server or way.config.servers[0]
-        names = [f"{name}.{domain}" for domain in way.config.searches] if "." not in name else []
-        if ADDRESS.fullmatch(name):
-            names, kinds = [reverse(name)], ["PTR"]
-        answers = [await way.ask(each, sort, server) for sort in kinds for each in names or [name.rstrip(".")]]
-    except NetworkError as error:
-        if error.why == "timed out":
-            await process.sleep(WAIT_S)
-        else:
-            await process.error(f"nslookup: write to '{used}': Connection refused\n")
-        await process.write(";; connection timed out; no servers could be reached\n\n")
-        return 1
-    await process.write(f"Server:\t\t{used}\nAddress:\t{used}:53\n\n")
-    for answer in answers:
-        rows = "".join(_row(record, "") for record in answer.records)
-        await process.write((rows if answer.exists else f"** server can't find {answer.name}: NXDOMAIN\n") + "\n")
-    return 0 if all(answer.exists for answer in answers) else 1
 
 
 async def getent(process: Process) -> int:

@@ -29,11 +29,7 @@ async def nc(process: Process) -> int:
     except NetworkError as error:
         return await _unreached(process, error, name, port, opts)
     if "v" in opts:
-        await process.error(
-            f"Connection to {name} {port} port [tcp/*] succeeded!\n"
-            if not process.busybox
-            else f"{name} ({address}:{port}) open\n"
-        )
+        await process.error(f"Connection to {name} {port} port [tcp/*] succeeded!\n")
     if "z" in opts:
         return 0
     incoming = asyncio.ensure_future(_pump(process, reader))
@@ -94,10 +90,7 @@ async def _unreached(process: Process, error: NetworkError, name: str, port: int
     why = {"timeout": "Connection timed out", "unreachable": "No route to host"}.get(error.kind, "Connection refused")
     late = error.kind == "timeout" and limit < SYN_S
     if error.kind in UNKNOWN:
-        unknown = f'getaddrinfo for host "{name}" port {port}: {UNKNOWN[error.kind]}'
-        return await process.fail(f"bad address '{name}'" if process.busybox else unknown)
-    if process.busybox:
-        return await process.fail("timed out" if late else f"{name} ({name}:{port}): {why}")
+        return await process.fail(f'getaddrinfo for host "{name}" port {port}: {UNKNOWN[error.kind]}')
     why = "timed out: Operation now in progress" if late else f"failed: {why}"
     return await process.fail(f"connect to {name} port {port} (tcp) {why}") if "v" in opts else 1
 

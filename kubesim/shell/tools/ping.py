@@ -1,4 +1,4 @@
-"""ping and traceroute: how far away somebody is, and over which routers."""
+"""ping: how far away somebody is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from kubesim.shell.wayout import Hop
 
 FOREVER = 1 << 30
 PAYLOAD = 56
-MAX_HOPS = 30
 UNKNOWN = "Name or service not known"
 
 
@@ -21,8 +20,6 @@ async def ping(process: Process) -> int:
     """Send echo requests and tell of the answers."""
     opts = await kit.options(process)
     if len(opts.args) != 1:
-        if process.busybox:
-            await kit.usage(process, "")
         await process.error("ping: usage error: Destination address required\n")
         return 1
     name = opts.args[0]
@@ -30,8 +27,7 @@ async def ping(process: Process) -> int:
         address = (await resolve(process, name))[0]
         way = await network(process).path(address)
     except NetworkError:
-        text = f"bad address '{name}'" if process.busybox else f"{name}: {UNKNOWN}"
-        return await process.fail(text, 1 if process.busybox else 2)
+        return await process.fail(f"{name}: {UNKNOWN}", 2)
     target = way[-1] if way and way[-1].address == address else None
     return await _Echo(process, opts, name, address, target).run()
 
@@ -50,8 +46,7 @@ class _Echo:
 
     async def run(self) -> int:
         size = int(self.opts.get("s")) if self.opts.get("s").isdecimal() else PAYLOAD
-        bytes_sent = f": {size} data bytes" if self.process.busybox else f" {size}({size + 28}) bytes of data."
-        await self.process.write(f"PING {self.name} ({self.address}){bytes_sent}\n")
+        await self.process.write(f"PING {self.name} ({self.address}) {size}({size + 28}) bytes of data.\n")
         began, interrupt = self.process.machine.now(), kit.Interrupt(self.process)
         await self._send(interrupt, size + 8)
         taken = round((self.process.machine.now() - began) * 1000) + (round(self.times[-1]) if self.times else 0)
@@ -78,50 +73,18 @@ class _Echo:
     async def _tell(self, target: Hop, took: float, size: int) -> None:
         if "q" in self.opts:
             return
-        number = f"seq={self.sent - 1}" if self.process.busybox else f"icmp_seq={self.sent}"
-        place = self.address if self.name == self.address or self.process.busybox else f"{self.name} ({self.address})"
-        shown = f"{took:.3f}" if self.process.busybox else kit.significant(took)
-        await self.process.write(f"{size} bytes from {place}: {number} ttl={target.ttl} time={shown} ms\n")
+        place = self.address if self.name == self.address else f"{self.name} ({self.address})"
+        answer = f"icmp_seq={self.sent} ttl={target.ttl} time={kit.significant(took)} ms"
+        await self.process.write(f"{size} bytes from {place}: {answer}\n")
         await self.process.flush()
 
     def _summary(self, taken: int) -> str:
         lost = round(100 * (self.sent - len(self.times)) / max(self.sent, 1))
         head = f"\n--- {self.name} ping statistics ---\n{self.sent} packets transmitted, {len(self.times)} "
         low, mean, high = (min(self.times), fmean(self.times), max(self.times)) if self.times else (0.0, 0.0, 0.0)
-        if self.process.busybox:
-            round_trip = f"round-trip min/avg/max = {low:.3f}/{mean:.3f}/{high:.3f} ms\n" if self.times else ""
-            return f"{head}packets received, {lost}% packet loss\n{round_trip}"
         spread = pstdev(self.times) if self.times else 0.0
         rtt = f"rtt min/avg/max/mdev = {low:.3f}/{mean:.3f}/{high:.3f}/{spread:.3f} ms\n" if self.times else "\n"
         return f"{head}received, {lost}% packet loss, time {taken}ms\n{rtt}"
 
 
-async def traceroute(process: Process) -> int:
-    """Tell over which routers the way to a host leads."""
-    opts = await kit.options(process)
-    if not opts.args:
-        await process.error('Specify "host" missing argument.\n')
-        return 2
-    name, most = opts.args[0], int(kit.decimal(opts.get("m"), MAX_HOPS))
-    try:
-        address = (await resolve(process, name))[0]
-        way = await network(process).path(address)
-    except NetworkError:
-        await process.error(f'{name}: {UNKNOWN}\nCannot handle "host" cmdline arg `{name}\' on position 1 (argc 1)\n')
-        return 2
-    await process.write(f"traceroute to {name} ({address}), {most} hops max, 60 byte packets\n")
-    reached = bool(way) and way[-1].address == address
-    for number, each in enumerate(way[:most], 1):
-        shown = (
-            each.address if "n" in opts else f"{name if each.address == address else each.address} ({each.address})"
-        )
-        times = "  ".join(f"{each.measured(number * 3 + at):.3f} ms" for at in range(3))
-        await process.write(f"{number:2d}  {shown}  {times}\n")
-        await process.sleep(each.rtt / 1000)
-    for number in range(len(way) + 1, 1 if reached else most + 1):
-        await process.write(f"{number:2d}  * * *\n")
-        await process.sleep(kit.decimal(opts.get("w"), 5.0))
-    return 0
-
-
-TOOLS: dict[str, Tool] = {"ping": ping, "traceroute": traceroute}
+TOOLS: dict[str, Tool] = {"ping": ping}

@@ -1,4 +1,4 @@
-"""Who uses what on a machine: lsof, fuser, vmstat."""
+"""Who uses what on a machine: lsof, fuser."""
 
 from __future__ import annotations
 
@@ -81,34 +81,4 @@ async def fuser(process: Process) -> int:
     return status
 
 
-async def vmstat(process: Process) -> int:
-    """Show memory, switches and processors, once or every so many seconds."""
-    await kit.no_operands(
-        process,
-        [word for word in process.argv[1:] if word[:1] != "-" and not word.isdecimal()],
-        "failed to parse argument: '{}'",
-    )
-    numbers = [int(word) for word in process.argv[1:] if word.isdecimal() and len(word) < 6]
-    delay, passes = (numbers[0] if numbers else 0), (numbers[1] if len(numbers) > 1 else 0 if numbers else 1)
-    await process.write(kit.told("vmstat_head"))
-    done, before = 0, process.machine.vitals()
-    while True:
-        vitals = process.machine.vitals()
-        rows, up = vitals.meminfo(), max(vitals.up_s - before.up_s, 0.0)
-        busy = (vitals.busy_s - before.busy_s) / up if up else vitals.loads[0]
-        share = min(round(busy * 100 / max(vitals.cpus, 1)), 100)
-        memory = " ".join(f"{rows[name] // 1024:>6}" for name in ("SwapTotal", "MemFree", "Buffers", "Cached"))
-        own = share // 9
-        await process.write(
-            f"{round(busy):>2}  0 {memory}    0    0     2    41 {800 + 40 * round(busy):>4} "
-            f"{1400 + 60 * round(busy):>4} "
-            f"{share - own:>2} {own:>2} {100 - share:>2}  0  0\n"
-        )
-        done, before = done + 1, vitals
-        if done == passes or not delay:
-            return 0
-        await process.flush()
-        await process.sleep(float(delay))
-
-
-TOOLS: dict[str, Tool] = {"lsof": lsof, "fuser": fuser, "vmstat": vmstat}
+TOOLS: dict[str, Tool] = {"lsof": lsof, "fuser": fuser}

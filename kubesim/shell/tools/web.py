@@ -256,28 +256,18 @@ async def wget(process: Process) -> int:
         return 1
     host, port = _port(url)
     limit = float(opts.get("T")) if opts.get("T").isdecimal() else CONNECTING_S
-    headers = {"Host": urlsplit(url).netloc, "User-Agent": "Wget" if process.busybox else AGENT["wget"]}
+    headers = {"Host": urlsplit(url).netloc, "User-Agent": AGENT["wget"]}
     headers |= {line.partition(":")[0]: line.partition(":")[2].strip() for line in opts.all("H")}
     body = kit.data(opts.get("d"))
     try:
         address = (await resolve(process, host))[0]
         if "q" not in opts:
-            await process.error(
-                f"Connecting to {host} ({address}:{port})\n"
-                if process.busybox
-                else f"Connecting to {host} ({host})|{address}|:{port}... connected.\n"
-            )
+            await process.error(f"Connecting to {host} ({host})|{address}|:{port}... connected.\n")
         code, _, data = await request(process, "POST" if body else "GET", url, headers, body, limit)
     except NetworkError as error:
-        known = [] if error.kind in ("nxdomain", "again") else await resolve(process, host)
-        return await _wget_failed(process, known[0] if known and process.busybox else host, port, error, "T" in opts)
+        return await _wget_failed(process, host, port, error, "T" in opts)
     if code >= 400:
-        text = f"server returned error: HTTP/1.1 {code} {_reason(code)}"
-        return (
-            await process.fail(text)
-            if process.busybox
-            else await _plain(process, f"ERROR {code}: {_reason(code)}.", 8)
-        )
+        return await _plain(process, f"ERROR {code}: {_reason(code)}.", 8)
     name = opts.get("O") or urlsplit(url).path.rsplit("/", 1)[-1] or "index.html"
     if "spider" in opts:
         if "q" not in opts:
@@ -299,9 +289,8 @@ async def _plain(process: Process, text: str, status: int) -> int:
 async def _wget_failed(process: Process, host: str, port: int, error: NetworkError, limited: bool) -> int:
     unknown = error.kind in ("nxdomain", "again")
     sort = "unknown" if unknown else "limit" if limited and error.kind == "timeout" else error.kind
-    if process.busybox or unknown:
-        text = kit.told(f"wget_{'busybox_' * process.busybox}{sort}", host=host)
-        return await process.fail(text, 1 if process.busybox else 4)
+    if unknown:
+        return await process.fail(kit.told("wget_unknown", host=host), 4)
     return await _plain(process, kit.told(f"wget_{sort}", host=host, port=port), 4)
 
 

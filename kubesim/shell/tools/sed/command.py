@@ -164,7 +164,7 @@ class _Editor:
             before = end
             count += 1
             done = count >= command.number
-            filled = _filled(command.parts, match, plain=self.process.busybox)
+            filled = _filled(command.parts, match)
             out += [text[at:start], filled if done else match[0]]
             size += len(out[-1])
             if size > LONGEST_SPACE:
@@ -182,12 +182,12 @@ class _Editor:
                 await self.write(self.space + "\n")
 
 
-def _filled(parts: list[str | int], match: Any, *, plain: bool) -> str:
-    """Return what stands in a match's place; ``plain`` is without changes of case, which BusyBox does not know."""
+def _filled(parts: list[str | int], match: Any) -> str:
+    """Return what stands in a match's place."""
     out = case = once = ""
     for part in parts:
         mark = part[1:] if isinstance(part, str) and len(part) == 2 and part[0] == "\\" else ""
-        if mark and not plain:
+        if mark:
             case, once = (case, mark) if mark in "ul" else (mark, once)
             continue
         text = mark or (part if isinstance(part, str) else match[part] or "")
