@@ -37,28 +37,45 @@ def append(
     ``actor`` is a user, ``CANDIDATE``, or None for the system. ``payload`` holds JSON values only and never a
     secret or another interviewer's rating, because every interviewer of the session may read it.
     """
+    return append_all(session, kind, [payload or {}], actor=actor, at=at)[0]
+
+
+def append_all(
+    session: InterviewSession,
+    kind: str,
+    payloads: Sequence[Mapping[str, Any]],
+    *,
+    actor: AbstractBaseUser | str | None = None,
+    at: datetime | None = None,
+) -> list[SessionEvent]:
+    """Add an event for each payload, as ``append`` does for one, and seal the time line once."""
     database = transaction.get_connection()
     if not database.in_atomic_block:
         raise RuntimeError("An event belongs to the transaction of the change it tells of.")
+    if not payloads:
+        return []
     if database.features.has_select_for_update:  # one writer at a time, as SQLite's transaction is anyway
         InterviewSession.objects.select_for_update().only("pk").get(pk=session.pk)
     last = SessionEvent.objects.filter(session=session).order_by("-seq").only("seq", "hash").first()
     at = at or clock.now()
-    event = SessionEvent(
-        session=session,
-        seq=last.seq + 1 if last else 1,
-        at=at,
-        session_ms=clock.elapsed_ms(session, at),
-        kind=kind,
-        actor=actor_name(actor),
-        payload=json.loads(json.dumps(dict(payload or {}))),
-        previous_hash=last.hash if last else "",
-    )
-    event.hash = digest(event)
-    event.save(force_insert=True)
-    session.timeline_seal = seal(event.seq, event.hash)
+    common = {"session": session, "kind": kind, "actor": actor_name(actor), "at": at}
+    common["session_ms"] = clock.elapsed_ms(session, at)
+    added: list[SessionEvent] = []
+    for payload in payloads:
+        last = _chained(SessionEvent(**common, payload=json.loads(json.dumps(dict(payload)))), last)
+        added.append(last)
+    SessionEvent.objects.bulk_create(added)
+    session.timeline_seal = seal(added[-1].seq, added[-1].hash)
     InterviewSession.objects.filter(pk=session.pk).update(timeline_seal=session.timeline_seal)
     nudges.on_commit()
+    return added
+
+
+def _chained(event: SessionEvent, last: SessionEvent | None) -> SessionEvent:
+    """Return an event as the one after the last one."""
+    event.seq = last.seq + 1 if last else 1
+    event.previous_hash = last.hash if last else ""
+    event.hash = digest(event)
     return event
 
 

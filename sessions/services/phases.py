@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -33,6 +33,8 @@ MOVING = ("state", "cluster", "environment", "release_asked_at", "released_at")
 """Changes of a session while it is prepared or released; its clock stands still."""
 Status = PreparationPhase.Status
 UNDECIDED = (Status.FAILED, Status.WAITING)
+Mark = tuple[PreparationPhase, PreparationPhase.Status, Mapping[str, object]]
+"""A phase, its new status, and what else of it changes."""
 
 
 @dataclass
@@ -54,7 +56,10 @@ class Work:
         slug = self.phase.key.partition(":")[2]
         scenarios = self.session.scenarios.select_related("run", "scenario_version__scenario")
         scenarios = scenarios.defer("run__fingerprint_before", "scenario_version__files")  # large, and not needed
-        return scenarios.get(scenario_version__scenario__slug=slug)
+        found = scenarios.get(scenario_version__scenario__slug=slug)
+        if found.run is not None:
+            found.run.scenario_version = found.scenario_version
+        return found
 
 
 Worker = Callable[[Work], None]
@@ -137,12 +142,14 @@ class _Ended:
         work.phase.finished_at = clock.now()
         self._works.append(work)
 
-    @transaction.atomic(savepoint=False)
     def write(self) -> None:
         """Write down that they are done."""
+        _mark(self._works[0].session, *self.marks())
+
+    def marks(self) -> list[Mark]:
+        """Return what is to be written down."""
         settled = {"error": "", "next_try_at": None, "attempts": 0}
-        for work in self._works:
-            _mark(work.session, work.phase, Status.DONE, finished_at=work.phase.finished_at, **settled)
+        return [(work.phase, Status.DONE, {"finished_at": work.phase.finished_at, **settled}) for work in self._works]
 
     def clear(self) -> None:
         """Forget them: it is written, and committed."""
@@ -156,9 +163,7 @@ def _step(work: Work, worker: Worker, ended: _Ended) -> bool | None:
         return False
     if phase.next_try_at is not None and phase.next_try_at > clock.now():
         return None if phase.status == Status.FAILED else False
-    with transaction.atomic():
-        ended.write()
-        _begin(work.session, phase)
+    _begin(work.session, phase, ended.marks())
     ended.clear()
     try:
         worker(work)
@@ -173,7 +178,8 @@ def _step(work: Work, worker: Worker, ended: _Ended) -> bool | None:
         if isinstance(exc, ClusterError) and exc.retryable:
             _postpone(work, Status.WAITING, _cause(work.session, exc), getattr(exc, "retry_after", None))
         else:
-            _mark(work.session, phase, Status.FAILED, error=str(exc), next_try_at=None, finished_at=clock.now())
+            failed = {"error": str(exc), "next_try_at": None, "finished_at": clock.now()}
+            _mark(work.session, (phase, Status.FAILED, failed))
         return False
     ended.add(work)
     return True
@@ -186,11 +192,13 @@ def _cause(session: InterviewSession, exc: ClusterError) -> str:
     return str(exc)
 
 
-def _begin(session: InterviewSession, phase: PreparationPhase) -> None:
-    """Show that a phase is worked on; the time line hears of its first try only."""
+@transaction.atomic
+def _begin(session: InterviewSession, phase: PreparationPhase, before: Sequence[Mark]) -> None:
+    """Show that a phase is worked on; the time line hears of its first try only. ``before`` is written with it."""
     if phase.started_at is None:
-        _mark(session, phase, Status.RUNNING, detail="", started_at=clock.now())
+        _mark(session, *before, (phase, Status.RUNNING, {"detail": "", "started_at": clock.now()}))
     else:
+        _mark(session, *before)
         status = Status.RUNNING if phase.status == Status.QUEUED else phase.status
         PreparationPhase.objects.filter(pk=phase.pk).update(status=status, detail="")
 
@@ -212,16 +220,19 @@ def _postpone(work: Work, status: Status, cause: str, retry_after_s: float | Non
     if phase.status == status:
         PreparationPhase.objects.filter(pk=phase.pk).update(status=status, **values)
     else:
-        _mark(work.session, phase, status, **values)
+        _mark(work.session, (phase, status, values))
 
 
 @transaction.atomic(savepoint=False)
-def _mark(session: InterviewSession, phase: PreparationPhase, status: Status, **fields: object) -> None:
-    PreparationPhase.objects.filter(pk=phase.pk).update(status=status, **fields)
-    payload = {"key": phase.key, "title": phase.title, "status": str(status)}
-    if fields.get("error"):
-        payload["error"] = str(fields["error"])
-    events.append(session, "phase.changed", payload=payload)
+def _mark(session: InterviewSession, *marks: Mark) -> None:
+    for phase, status, fields in marks:
+        PreparationPhase.objects.filter(pk=phase.pk).update(status=status, **fields)
+    events.append_all(session, "phase.changed", [_payload(*mark) for mark in marks])
+
+
+def _payload(phase: PreparationPhase, status: Status, fields: Mapping[str, object]) -> dict[str, str]:
+    error = {"error": str(fields["error"])} if fields.get("error") else {}
+    return {"key": phase.key, "title": phase.title, "status": str(status), **error}
 
 
 def _kind(phase: PreparationPhase) -> str:

@@ -25,6 +25,16 @@ def test_events_are_numbered_and_chained(live):
     assert events.verify_chain(live) is None
 
 
+def test_events_of_one_change_are_read_and_sealed_once(live, django_assert_num_queries):
+    before = live.events.count()
+    with transaction.atomic(), django_assert_num_queries(4):
+        added = events.append_all(live, "phase.changed", [{"key": "one"}, {"key": "two"}, {"key": "three"}])
+    assert list(live.events.order_by("seq"))[before:] == added
+    assert [event.payload["key"] for event in added] == ["one", "two", "three"]
+    live.refresh_from_db()
+    assert events.verify_chain(live) is None
+
+
 def test_they_tell_who_and_when_in_session_time(live, ada, time):
     time.advance(12.345)
     services.pause(session=live, actor=ada)
