@@ -189,5 +189,6 @@ def _look_at(symptom: list[Condition], reader: checks.Reader) -> tuple[bool, str
 
 
 def fresh(run_id: int) -> FaultRun:
-    """Return a run as it is now, with what belongs to it."""
-    return FaultRun.objects.select_related("cluster", "scenario_version").get(pk=run_id)
+    """Return a run as it is now, with what belongs to it; what is large of that is read once it is asked for."""
+    runs = FaultRun.objects.select_related("cluster", "scenario_version")
+    return runs.defer("fingerprint_before", "scenario_version__files").get(pk=run_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -119,22 +119,22 @@ def _cluster(work: Work) -> None:
 
 
 def _environment(work: Work) -> None:
-    run = _environment_run(work.session, toolbox_gpu=_toolbox_gpu(work.session))
+    packs = session_packs(work.session)
+    run = _environment_run(work.session, packs, toolbox_gpu=_toolbox_gpu(work.session, packs))
     inject(run, work)
 
 
-def _toolbox_gpu(session: InterviewSession) -> bool:
+def _toolbox_gpu(session: InterviewSession, packs: Sequence[Pack]) -> bool:
     """Ask the cluster for the toolbox's GPU, before any row is locked."""
     if session.environment_id is not None:
         return False  # it is planned already
-    return fault_services.has_gpu_for_toolbox(cluster=_cluster_of(session), packs=session_packs(session))
+    return fault_services.has_gpu_for_toolbox(cluster=_cluster_of(session), packs=packs)
 
 
 @transaction.atomic
-def _environment_run(session: InterviewSession, *, toolbox_gpu: bool) -> FaultRun:
+def _environment_run(session: InterviewSession, packs: Sequence[Pack], *, toolbox_gpu: bool) -> FaultRun:
     session = locked(session)
     if session.environment is None:
-        packs = session_packs(session)
         session.environment = fault_services.plan_environment_run(
             cluster=_cluster_of(session),
             namespaces=session_namespaces(session, packs),
