@@ -81,6 +81,7 @@ class MirrorJournal:
         self._mirror = mirror
         self._known = False
         self._is_missing = False
+        self._has_company = False  # others' copies, and so the namespace, were there when ours was looked for
 
     def records(self) -> Sequence[Record]:
         """Return what the Secret says, [] where there is none."""
@@ -152,14 +153,19 @@ class MirrorJournal:
         if self._known:
             return
         try:
-            stored = Mirror.load(self._kube.get("v1", "Secret", self._mirror.name, NAMESPACE))
-            owned = stored.owns_namespace or self._mirror.owns_namespace
-            self._mirror = replace(self._mirror, records=stored.records, owns_namespace=owned)
+            ours = Mirror.load(self._kube.get("v1", "Secret", self._mirror.name, NAMESPACE))
+            owned = ours.owns_namespace or self._mirror.owns_namespace
+            self._mirror = replace(self._mirror, records=ours.records, owns_namespace=owned)
         except NotFound:
             self._is_missing = True
-            owned = self._mirror.owns_namespace or _made_by_us(self._kube)
-            self._mirror = replace(self._mirror, owns_namespace=owned)
+            if not self._mirror.owns_namespace:
+                self._join(stored(self._kube))
         self._known = True
+
+    def _join(self, others: Sequence[Mirror]) -> None:
+        """Share the namespace with other runs. If one of ours made it, whoever goes last takes it along."""
+        self._has_company = bool(others)
+        self._mirror = replace(self._mirror, owns_namespace=any(other.owns_namespace for other in others))
 
     def _write(self, create: bool) -> None:
         """Write the state; whoever created or changed the Secret at the same moment is no obstacle.
@@ -188,9 +194,13 @@ class MirrorJournal:
         self._kube.patch("v1", "Secret", self._mirror.name, NAMESPACE, {"data": data}, field_manager=MANAGER)
 
     def _create(self, data: dict[str, str]) -> None:
-        self._ensure_namespace()
         meta = {"name": self._mirror.name, "namespace": NAMESPACE}
         secret = {"apiVersion": "v1", "kind": "Secret", "type": TYPE, "metadata": meta, "data": data}
+        if self._has_company:
+            with contextlib.suppress(NotFound):  # the last of them went a moment ago, and the namespace with it
+                self._kube.create(secret, field_manager=MANAGER)
+                return
+        self._ensure_namespace()
         self._kube.create(secret, field_manager=MANAGER)
 
     def _ensure_namespace(self) -> None:
@@ -220,8 +230,3 @@ def _other_secrets(kube: Kube, name: str) -> bool:
     """Return whether other runs need the namespace; a Secret that is on its way out does not."""
     metas = [secret["metadata"] for secret in _secrets(kube)]
     return any(meta["name"] != name and not meta.get("deletionTimestamp") for meta in metas)
-
-
-def _made_by_us(kube: Kube) -> bool:
-    """Return whether another run of ours made the namespace: whoever goes last takes it along."""
-    return any(mirror.owns_namespace for mirror in stored(kube))
