@@ -15,26 +15,28 @@ from faults.checks.lookups import dig, rows, texts
 _REDIRECTING = frozenset(
     {"LD_AUDIT", "LD_PRELOAD", "PATH", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE"}
 )
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _SYSTEM = ("/bin", "/lib", "/lib64", "/sbin", "/usr")
 
 
 def programs(workload: Any, image: Any, folders: Any, maps: Any) -> list[list[str]]:
     """Return the command lines of the containers that run what their words say, of a pod or a pod template.
 
-    Such a container has the image, and in each of ``folders`` the config map of that name and nothing else. Nothing
-    is mounted over the system's own files, no hook runs beside it, and no variable, its own or one of ``maps``, leads
-    elsewhere. Variables of maps that are not at hand could be anything.
+    Such a container has the image, and in each of ``folders`` the config map of that name. Nothing is mounted over
+    the system's own files, or over one of the map's; below its folder only what begins empty and nothing else fills.
+    No hook runs beside it, and no variable, its own or one of ``maps``, leads elsewhere. Variables and files of maps
+    that are not at hand could be anything.
     """
     spec = dig(workload, "spec.template.spec", None) or dig(workload, "spec", {})
     wanted = {_path(path): str(name) for path, name in folders.items()} if isinstance(folders, Mapping) else {}
-    volumes = {str(dig(volume, "name", "")): volume for volume in rows(spec, "volumes")}
+    known = maps if isinstance(maps, list) else []
     return [
         _words(container)
         for container in rows(spec, "containers")
         if dig(container, "image", "") == image
         and not dig(container, "lifecycle.postStart", {})
-        and _has_its_folders(container, volumes, wanted)
-        and not _is_redirected(container, maps if isinstance(maps, list) else [])
+        and _has_its_folders(container, spec, wanted, known)
+        and not _is_redirected(container, known)
     ]
 
 
@@ -57,11 +59,15 @@ def _path(path: Any) -> str:
     return posixpath.normpath("/" + str(path).lstrip("/"))
 
 
-def _has_its_folders(container: Any, volumes: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+def _has_its_folders(container: Any, spec: Any, wanted: Mapping[str, str], maps: list[Any]) -> bool:
+    volumes = {str(dig(volume, "name", "")): volume for volume in rows(spec, "volumes")}
     mounts = [(_path(dig(mount, "mountPath", "")), mount) for mount in rows(container, "volumeMounts")]
-    found = {path for path, mount in mounts if path in wanted and _shows(mount, volumes, wanted[path])}
-    return found == set(wanted) and not any(
-        _covers(path, [*_SYSTEM, *wanted]) for path, _ in mounts if path not in found
+    found = [(path, mount) for path, mount in mounts if path in wanted and _shows(mount, volumes, wanted[path])]
+    others = [row for row in mounts if row not in found]  # such as one at the same path, written with a slash more
+    return {path for path, _ in found} == set(wanted) and not any(
+        _covers(path, [*_SYSTEM, *wanted])
+        and not (_hides_no_file(path, wanted, maps) and _stays_empty(mount, container, spec, volumes))
+        for path, mount in others
     )
 
 
@@ -76,6 +82,32 @@ def _shows(mount: Any, volumes: Mapping[str, Any], name: str) -> bool:
 def _covers(path: str, folders: list[str]) -> bool:
     """Whether something mounted there hides a part of one of the folders."""
     return any(path == "/" or f"{path}/".startswith(f"{own}/") or f"{own}/".startswith(f"{path}/") for own in folders)
+
+
+def _hides_no_file(path: str, wanted: Mapping[str, str], maps: list[Any]) -> bool:
+    """Whether a mount lies below one of the folders, and no file of its config map lies there.
+
+    The files of the image below the system's folders are not known, nor those of a map that is not at hand.
+    """
+    for folder, name in wanted.items():
+        if path.startswith(f"{folder}/"):
+            files = [_files(obj) for obj in maps if dig(obj, "metadata.name", "") == name]
+            return len(files) == 1 and path.removeprefix(f"{folder}/").partition("/")[0] not in files[0]
+    return False
+
+
+def _files(config_map: Any) -> set[str]:
+    return {*texts(config_map, "data"), *texts(config_map, "binaryData")}
+
+
+def _stays_empty(mount: Any, container: Any, spec: Any, volumes: Mapping[str, Any]) -> bool:
+    """Whether nothing but the program writes there: a module beside its file would be found before Python's own."""
+    name = str(dig(mount, "name", ""))
+    others = [row for kind in _CONTAINERS for row in rows(spec, kind) if row is not container]
+    users = [row for other in others for row in rows(other, "volumeMounts") if dig(row, "name", "") == name]
+    return isinstance(dig(volumes.get(name), "emptyDir", None), Mapping) and all(
+        dig(row, "readOnly", False) is True for row in users
+    )
 
 
 def _is_redirected(container: Any, maps: list[Any]) -> bool:

@@ -10,6 +10,7 @@ from faults.checks import expressions
 
 MAPS = [{"metadata": {"name": "settings"}, "data": {"OMP_NUM_THREADS": "8"}}]
 MAPS += [{"metadata": {"name": "detour"}, "data": {"PYTHONPATH": "/data"}}]
+SCRIPT = [{"metadata": {"name": "script"}, "data": {"train.py": "import json"}, "binaryData": {"model": "AA=="}}]
 WORDS = ["python", "/work/train.py"]
 POD = {
     "metadata": {"ownerReferences": [{"kind": "Job", "uid": "u-1"}]},
@@ -29,10 +30,10 @@ POD = {
 }
 
 
-def command_lines(change=lambda spec, container: None):
+def command_lines(change=lambda spec, container: None, maps=MAPS):
     pod = copy.deepcopy(POD)
     change(pod["spec"], pod["spec"]["containers"][1])
-    return expressions.run("programs(p, 'pytorch:25.01', {'/work': 'script'}, maps)", {"p": pod, "maps": MAPS})
+    return expressions.run("programs(p, 'pytorch:25.01', {'/work': 'script'}, maps)", {"p": pod, "maps": maps})
 
 
 def mount(**fields):
@@ -93,6 +94,62 @@ def test_what_leaves_the_program_alone_is_accepted(change):
 )
 def test_what_runs_something_else_is_not(change):
     assert command_lines(change) == []
+
+
+def beside(kind, **fields):
+    """Mount the empty volume below the program's folder, and in another container as well."""
+
+    def change(spec, container):
+        mount(mountPath="/work/scratch")(spec, container)
+        other = {"name": "other", "image": "busybox", "volumeMounts": [{"name": "data", "mountPath": "/x", **fields}]}
+        spec.setdefault(kind, []).append(other)
+
+    return change
+
+
+def of_volume(**source):
+    """Mount another volume below the program's folder."""
+
+    def change(spec, container):
+        mount(name="more", mountPath="/work/scratch")(spec, container)
+        spec["volumes"].append({"name": "more", **source})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        mount(mountPath="/work/scratch"),
+        mount(mountPath="/work/scratch/today/"),
+        beside("containers", readOnly=True),
+    ],
+)
+def test_an_empty_volume_below_the_program_that_hides_no_file_is_accepted(change):
+    assert command_lines(change, SCRIPT) == [WORDS]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        mount(mountPath="/work/train.py", subPath="train.py"),
+        mount(mountPath="/work/model"),
+        mount(mountPath="/work/model/x"),
+        mount(mountPath="/work"),
+        mount(mountPath="/usr/local/lib/scratch"),
+        beside("containers"),
+        beside("containers", readOnly=False),
+        beside("initContainers"),
+        of_volume(configMap={"name": "modules"}),
+        of_volume(persistentVolumeClaim={"claimName": "modules"}),
+    ],
+)
+def test_a_volume_that_hides_a_file_or_that_others_may_fill_is_not(change):
+    assert command_lines(change, SCRIPT) == []
+
+
+def test_a_volume_below_a_map_that_is_not_at_hand_may_hide_anything():
+    assert command_lines(mount(mountPath="/work/scratch"), MAPS) == []
 
 
 def test_a_pod_belongs_to_the_job_whose_uid_it_names():
