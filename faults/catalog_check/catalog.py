@@ -40,10 +40,14 @@ def prove_all(found: Sequence[Case], *, jobs: int, report: Callable[[VariantProo
 
 
 def _shares(found: Sequence[Case], jobs: int) -> list[list[Case]]:
-    """Return the variants of each pack in ``jobs`` lists: a stage is for one pack, and kept while it is played."""
+    """Return the variants of each pack, in several lists only where there are fewer packs than ``jobs``.
+
+    A stage is for one pack, and kept while it is played; to make one costs as much as to prove a variant.
+    """
     versions = dict.fromkeys(version for version, _ in found)
+    parts = -(-jobs // max(len(versions), 1))
     cases_of = {version: [case for case in found if case[0] == version] for version in versions}
-    shares = [rows[first::jobs] for rows in cases_of.values() for first in range(jobs)]
+    shares = [rows[first::parts] for rows in cases_of.values() for first in range(parts)]
     return sorted(filter(None, shares), key=len, reverse=True)
 
 
