@@ -58,7 +58,7 @@ class Engine:
         self._component = component.Component.deserialize_file(self._engine, str(path))
         self._linker = self._link()
         self._current = threading.local()
-        self.running = 0
+        self.running = self.computing = 0
         self._lock = threading.Lock()
         self._busy = threading.Event()
         threading.Thread(target=self._beat, name="python-epochs", daemon=True).start()
@@ -68,14 +68,22 @@ class Engine:
         linker.allow_shadowing = True
         linker.add_wasip2()
         with linker.root() as root:
-            root.add_func("host", lambda store, name, args: self._current.guest.host(name, args))
+            root.add_func("host", lambda store, name, args: self._answer(name, args))
             with root.add_instance(WALL_CLOCK) as clock:
                 clock.add_func("now", lambda store: _moment(self._current.guest.now()))
                 clock.add_func("resolution", lambda store: _moment(1e-9))
         return linker
 
+    def _answer(self, name: str, args: str) -> Any:
+        """Let the machine answer a call: a program that waits computes nothing, and needs no epochs."""
+        self._count(-1)
+        try:
+            return self._current.guest.host(name, args)
+        finally:
+            self._count(1)
+
     def _beat(self) -> None:
-        """Count epochs while programs run."""
+        """Count epochs while programs compute."""
         while True:
             self._busy.wait()
             time.sleep(TICK_S)
@@ -90,19 +98,20 @@ class Engine:
         tick = _ticker(guest.tick)
         bindings.wasmtime_store_epoch_deadline_callback(store.ptr(), tick, None, _NOTHING)
         self._current.guest = guest
-        self._count(1)
+        self._count(1, 1)
         try:
             instance = self._linker.instantiate(store, self._component)
             run = instance.get_func(store, "run")
             return int(run(store, start))
         finally:
-            self._count(-1)
+            self._count(-1, -1)
             store.close()
 
-    def _count(self, change: int) -> None:
+    def _count(self, computing: int, running: int = 0) -> None:
         with self._lock:
-            self.running += change
-            if self.running:
+            self.running += running
+            self.computing += computing
+            if self.computing:
                 self._busy.set()
             else:
                 self._busy.clear()

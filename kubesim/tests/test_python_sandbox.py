@@ -2,6 +2,8 @@
 
 import asyncio
 
+from kubesim.python import build
+from kubesim.python.engine import engine, running_programs
 from kubesim.shell.files import View
 from kubesim.shell.handles import Outside
 from kubesim.shell.machine import Process
@@ -53,3 +55,18 @@ async def test_the_prompt_keeps_its_names_and_goes_on_after_an_error_and_an_inte
     keys.feed(b"exit()\n")
     assert await asyncio.wait_for(process.wait(), 30) == 0
     assert 'File "<stdin>", line 1, in <module>\r\nZeroDivisionError: division by zero\r\n' in screen.text
+
+
+async def test_nothing_counts_epochs_while_programs_only_sleep():
+    made, screen = shell_world.machine("toolbox"), shell_world.Screen()
+    stdio = shell_world.Stdio(Pipe(lambda: None), screen, screen, tty=True)
+    source = "import time; print('asleep', flush=True); time.sleep(1000)"
+    process = shell_world.spawn(made, ["python3", "-c", source], cwd="/tmp", stdio=stdio)
+    await screen.shows("asleep")
+    running = await asyncio.to_thread(engine, build.component)
+    async with asyncio.timeout(30):
+        while running.computing:
+            await asyncio.sleep(0)
+    assert running_programs() > 0
+    process.signal("KILL")
+    await process.wait()
