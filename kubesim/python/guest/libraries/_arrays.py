@@ -25,11 +25,11 @@ keys = random.Random(0)
 class Buffer:
     """Memory that arrays share: its elements, or their statistics; ``hit``: how often a guessed class is right."""
 
-    __slots__ = ("claim", "data", "hit", "key", "mean", "size", "std")
+    __slots__ = ("claim", "data", "hit", "key", "mean", "measured", "size", "std")
 
     def __init__(self, size, data=None, mean=0.0, std=0.0):
         self.size, self.data, self.mean, self.std = size, data, mean, std
-        self.claim, self.hit, self.key = None, None, keys.getrandbits(32) if std else 0
+        self.claim, self.hit, self.key, self.measured = None, None, keys.getrandbits(32) if std else 0, None
 
     def at(self, place):
         if self.data is not None:
@@ -92,10 +92,17 @@ class Array:
         return (self._buffer.data is not None or not self._buffer.std) and self._count() <= MAX_COMPUTED
 
     def _statistics(self):
-        if self._buffer.data is None:
-            return self._buffer.mean, self._buffer.std
+        """Return mean and deviation; those of whole buffers are measured once, since a bias is used at every step."""
+        buffer = self._buffer
+        if buffer.data is None:
+            return buffer.mean, buffer.std
+        whole = self._count() == buffer.size and self._whole()
+        if whole and buffer.measured:
+            return buffer.measured
         values = self._flat()[: 1 << 12]
-        return (math.fsum(values) / len(values), REDUCTIONS["std0"](values)) if len(values) else (0.0, 0.0)
+        found = (math.fsum(values) / len(values), REDUCTIONS["std0"](values)) if len(values) else (0.0, 0.0)
+        buffer.measured = found if whole else buffer.measured
+        return found
 
     def _flat(self):
         """Return the elements, row by row."""
@@ -195,6 +202,7 @@ class Array:
             raise self._error("assign", left=value._shape, right=shape) from None
         for place, item in zip(at, stored(values, self._dtype), strict=True):
             buffer.data[place] = item
+        buffer.measured = None
 
     # Functions.
 
@@ -487,13 +495,18 @@ class Source:
         """Draw numbers between a and b, with mean a and deviation b ("normal"), or whole ones below b."""
         if self.source is None:
             self.seed()
-        one, mean, std = {
-            "uniform": (lambda: a + (b - a) * self.source.random(), (a + b) / 2, abs(b - a) / math.sqrt(12)),
-            "normal": (lambda: self.source.gauss(a, b), a, b),
-            "whole": (lambda: self.source.randrange(a, b), (a + b - 1) / 2, (b - a) / math.sqrt(12)),
+        random, gauss, span = self.source.random, self.source.gauss, b - a
+        draw, mean, std = {  # one call for all: a layer of a large model has tens of thousands of biases
+            "uniform": (lambda places: [a + span * random() for _ in places], (a + b) / 2, abs(span) / math.sqrt(12)),
+            "normal": (lambda places: [gauss(a, b) for _ in places], a, b),
+            "whole": (
+                lambda places: [self.source.randrange(a, b) for _ in places],
+                (a + b - 1) / 2,
+                span / math.sqrt(12),
+            ),
         }[kind]
         if shape is None:
-            return one()
+            return draw(range(1))[0]
         if (count := math.prod(shape)) > MAX_COMPUTED:
             return base._guess(shape, dtype, mean, std)
-        return base._new(shape, dtype, [one() for _ in range(count)])
+        return base._new(shape, dtype, draw(range(count)))
