@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from faults import checks, selectors, services
 from faults.catalog_check.errors import ProofFailed
-from faults.checks import Check, Outcome, Reader
+from faults.checks import LastLooks, Outcome, Reader
 from faults.clock import Clock
 from faults.models import FaultRun
 from faults.packs import Pack, Solution
@@ -26,6 +26,7 @@ class Scene:
     run: FaultRun
     shell: ToolboxShell
     clock: Clock
+    _last: LastLooks = field(default_factory=LastLooks)
 
     @property
     def pack(self) -> Pack:
@@ -37,18 +38,26 @@ class Scene:
         """The reader of checks, with every right."""
         return selectors.reader_for(self.run.cluster)
 
-    def look(self) -> Seen:
-        """Return what each check and guard says now. Raises ProofFailed where one cannot be evaluated."""
-        rows: tuple[Check, ...] = (*self.pack.checks, *self.pack.guards)
-        seen = checks.evaluate_all(rows, self.reader)
-        if wrong := [f"{key}: {outcome.finding}" for key, outcome in seen.items() if outcome.verdict == "error"]:
-            raise ProofFailed("; ".join(wrong))
+    def look(self, *, briefly: bool = False) -> Seen:
+        """Return what each check and guard says now. Raises ProofFailed where one cannot be evaluated.
+
+        A brief look is for whoever waits for a repair: at all guards, and at the checks up to the first open one.
+        """
+        pack, seen = self.pack, Seen()
+        rows = (*pack.guards, *pack.checks) if briefly else (*pack.checks, *pack.guards)
+        last_keys = {check.key for check in pack.checks} if briefly else set[str]()
+        for key, outcome in checks.evaluate_each(rows, self.reader, self._last):
+            if outcome.verdict == "error":
+                raise ProofFailed(f"{key}: {outcome.finding}")
+            seen[key] = outcome
+            if key in last_keys and outcome.verdict != "pass":
+                break
         return seen
 
     def lacking_symptom(self) -> str:
         """Return what is missing of the symptom, in words; empty where all of it shows."""
         for condition in self.pack.symptom:
-            outcome = checks.evaluate(condition, self.reader)
+            outcome = checks.evaluate(condition, self.reader, self._last)
             if outcome.verdict != "pass":
                 return f"{condition.title}: {outcome.finding or outcome.verdict}"
         return ""
@@ -59,7 +68,8 @@ class Scene:
 
     def open_checks(self, seen: Seen) -> str:
         """Return what the checks find that do not pass."""
-        return "; ".join(f"{row.key}: {seen[row.key].finding}" for row in self.pack.checks if not _passes(seen, row))
+        rows = [row for row in self.pack.checks if row.key in seen and not _passes(seen, row)]
+        return "; ".join(f"{row.key}: {seen[row.key].finding}" for row in rows)
 
     def passing_checks(self, seen: Seen) -> str:
         """Return the checks that pass."""
@@ -87,5 +97,5 @@ class Scene:
         return (self.clock.now() - began).total_seconds()
 
 
-def _passes(seen: Seen, row: Check) -> bool:
+def _passes(seen: Seen, row: checks.Check) -> bool:
     return seen[row.key].verdict == "pass"

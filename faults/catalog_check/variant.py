@@ -147,7 +147,7 @@ class Prover:
         snapshot.bring_back(scene.clock)
         if scene.lacking_symptom():
             scene.until(scene.lacking_symptom, patience_s=SLOWEST_S, first_s=self.proof.symptom_s)
-        if not scene.open_checks(scene.look()):
+        if not scene.open_checks(scene.look(briefly=True)):
             raise ProofFailed("it is as the fault had left it, and all checks pass")
 
     def _check_fresh(self, scene: Scene) -> None:
@@ -198,7 +198,7 @@ class Prover:
 
     def _await_repair(self, scene: Scene) -> None:
         def lacking() -> str:
-            seen = scene.look()
+            seen = scene.look(briefly=True)
             if broken := scene.broken_guards(seen):
                 raise ProofFailed(f"guards break: {broken}")
             return scene.open_checks(seen)

@@ -1,6 +1,6 @@
 """Conditions over live objects: what is read, what must be true of it, and how long it must stay true."""
 
-from faults.checks.evaluation import Outcome, Verdict, evaluate, evaluate_all
+from faults.checks.evaluation import LastLooks, Outcome, Verdict, evaluate, evaluate_all, evaluate_each
 from faults.checks.expressions import ExpressionError
 from faults.checks.failing import GRACE, Failure, judge_failure
 from faults.checks.holding import Held, hold
@@ -29,6 +29,7 @@ __all__ = [
     "ExpressionError",
     "Failure",
     "Held",
+    "LastLooks",
     "LogRead",
     "MetricRead",
     "ObjectRead",
@@ -40,6 +41,7 @@ __all__ = [
     "Verdict",
     "evaluate",
     "evaluate_all",
+    "evaluate_each",
     "hold",
     "judge_failure",
 ]

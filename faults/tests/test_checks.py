@@ -152,3 +152,19 @@ def test_an_error_keeps_what_had_held_but_counts_for_nothing():
 
 def test_a_check_without_a_hold_counts_at_once():
     assert checks.hold(None, "pass", NOON, 0) == Held(NOON, NOON)
+
+
+def test_whoever_looks_again_at_equal_objects_gets_the_same_outcome_and_another_once_they_change():
+    last, row = checks.LastLooks(), condition("size(pods) == 1", "pods[0].metadata.name")
+    first = checks.evaluate(row, ObjectReader(make_pod("a")), last)
+    assert checks.evaluate(row, ObjectReader(make_pod("a")), last) is first
+    assert checks.evaluate(row, ObjectReader(make_pod("b")), last) == checks.Outcome("pass", "b")
+    assert checks.evaluate(row, ObjectReader(), last).verdict == "fail"
+    assert checks.evaluate(condition("size(pods) == 0"), ObjectReader(), last).verdict == "pass"
+
+
+def test_checks_that_nobody_asks_for_are_not_read():
+    reader = ObjectReader(make_pod("a"))
+    rows = [check("first", "size(pods) == 2"), check("second", "true")]
+    assert next(checks.evaluate_each(rows, reader))[1].verdict == "fail"
+    assert len(reader.asked) == 1
