@@ -154,6 +154,7 @@ def test_a_range_query_is_answered_as_prometheus_does(memory, real, query):
         ("rate(gpu_util)", "bad_data"),
         ("", "bad_data"),
         ("gpu_util * on (node) node_info", "execution"),
+        ('label_replace(gpu_util, "a", "$1", "node", "(")', "execution"),
     ],
 )
 def test_a_query_that_cannot_be_answered_says_why(memory, query, kind):

@@ -120,8 +120,15 @@ class _Evaluation:
             raise QueryError("bad_data", "expected a scalar")
         return value
 
+    def text(self, node: Any) -> str:
+        if not isinstance(node, ast.StringLiteral):
+            raise QueryError("bad_data", "expected a string")
+        return str(node.val)
+
     def argument(self, kind: str, node: Any, at: float, depth: int) -> Any:
         """Return what a function is given of a kind (see ``_CALLS``)."""
+        if kind == "t":
+            return self.text(node)
         value = {"v": self.vector, "m": self.matrix, "s": self.scalar}[kind.lower()](node, at, depth)
         return (node, value) if kind.isupper() else value
 
@@ -245,7 +252,14 @@ def _call(run: _Evaluation, node: Any, at: float, depth: int) -> Value:
         raise QueryError("bad_data", f'invalid parameter "query": the function {name} is not supported here')
     wanted, call = _CALLS[name]
     given = [run.argument(kind, each, at, depth) for kind, each in zip(wanted, arguments, strict=False)]
-    return call(*given, **({"at": at} if name == "time" else {}))
+    return _distinct(call(*given, **({"at": at} if name == "time" else {})))
+
+
+def _distinct(value: Value) -> Value:
+    """Return a value as it is. Raises QueryError where two elements of a vector have come to the same labels."""
+    if isinstance(value, list) and len({tuple(sorted(item.labels.items())) for item in value}) < len(value):
+        raise QueryError("execution", "vector cannot contain metrics with the same labelset")
+    return value
 
 
 def _each_window(matrix: Matrix, of: Callable[[Window], float | None], name: str = "") -> Vector:
@@ -282,9 +296,10 @@ _CALLS: dict[str, tuple[str, Callable[..., Value]]] = {
     "round": ("vs", functions.rounded),
     "sort": ("v", functions.ordered),
     "sort_desc": ("v", partial(functions.ordered, descending=True)),
+    "label_replace": ("vtttt", functions.label_replace),
     "histogram_quantile": ("sv", functions.histogram_quantile),
 }
-"""The arguments of each function (vector, matrix, scalar; V, M: with the expression), and the function."""
+"""The arguments of each function (vector, matrix, scalar, text; V, M: with the expression), and the function."""
 _NODES: dict[type, Callable[[_Evaluation, Any, float, int], Value]] = {
     ast.NumberLiteral: lambda run, node, at, depth: float(node.val),
     ast.StringLiteral: lambda run, node, at, depth: str(node.val),

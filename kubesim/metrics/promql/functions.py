@@ -7,13 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import re2
 
 from kubesim.metrics.promql.values import (
+    LABEL,
     NAME,
     QueryError,
     Sample,
     Vector,
     Window,
+    compiled,
     key,
     key_without,
     number,
@@ -85,6 +90,43 @@ def ordered(vector: Vector, *, descending: bool = False) -> Vector:
     """Return a vector by value, not-a-numbers last."""
     sign = -1 if descending else 1
     return sorted(vector, key=lambda s: (math.isnan(s.value), 0.0 if math.isnan(s.value) else sign * s.value))
+
+
+def label_replace(vector: Vector, target: str, replacement: str, source: str, pattern: str) -> Vector:
+    """Set a label from another that matches a pattern. Raises QueryError for a bad pattern."""
+    if not LABEL.fullmatch(target):
+        raise QueryError("execution", f"invalid destination label name in label_replace(): {target}")
+    try:
+        expression = compiled(pattern)
+    except re2.error as error:
+        raise QueryError("execution", f"invalid regular expression in label_replace(): {pattern}") from error
+    return [
+        _replaced(sample, expression.fullmatch(sample.labels.get(source, "")), target, replacement)
+        for sample in vector
+    ]
+
+
+def _replaced(sample: Sample, match: Any | None, target: str, replacement: str) -> Sample:
+    if match is None:
+        return sample
+    text = re2.sub(
+        r"\$(?:(\$)|\{(\w+)\}|(\w+))",
+        lambda found: found.group(1) or _group(match, found.group(2) or found.group(3)),
+        replacement,
+    )
+    return Sample(_with(sample.labels, target, text), sample.value)
+
+
+def _group(match: Any, name: str) -> str:
+    try:
+        return match.group(int(name) if name.isdecimal() else name) or ""
+    except (IndexError, KeyError):
+        return ""
+
+
+def _with(labels: object, name: str, value: str) -> dict[str, str]:
+    changed = {**dict(labels), name: value}  # type: ignore[call-overload]
+    return {key: text for key, text in changed.items() if text}
 
 
 def histogram_quantile(share: float, vector: Vector) -> Vector:

@@ -34,7 +34,7 @@ LEFT_OUT = (
     "Annotations of pods "
     "choose no profiles of AppArmor and seccomp, but may not ask for none. Prometheus has no functions of angles, "
     "logarithms and dates, no @ modifier, no clamp, deriv, idelta, stdvar, timestamp, label_join and "
-    "count_values, label_replace, predict_linear, quantile_over_time, stddev and sqrt, and neither formats queries "
+    "count_values, predict_linear, quantile_over_time, stddev and sqrt, and neither formats queries "
     "nor tells of exemplars, Alertmanagers, the metadata of targets and "
     "how far its log was replayed. Nobody is warned of ports that several containers declare, or of owners that an "
     "object names twice."
