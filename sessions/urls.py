@@ -68,6 +68,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("join/<str:token>/", join.join, name="join"),
     path("c/<uuid:uuid>/", candidate.candidate_page, name="candidate-page"),
     path("c/<uuid:uuid>/kubeconfig/", candidate.candidate_kubeconfig, name="candidate-kubeconfig"),
+    path("c/<uuid:uuid>/code/", candidate.candidate_code, name="candidate-code"),
     path("c/<uuid:uuid>/panels/<slug:name>/", panel.candidate_panel, name="candidate-panel"),
 ]
 if settings.DEBUG:

@@ -81,7 +81,7 @@ class Terraform(Kind[Reserve | Apply]):
         """Return a reservation of each object that may be made, and the change that makes them."""
         workspace = spec["workspace"]
         spaces = [Target("v1", "Namespace", "", name) for name in workspace.get("namespaces", ())]
-        others = [Target(_RBAC, entry["kind"], "", entry["name"]) for entry in workspace.get("objects", ())]
+        others = [_target(entry, workspace["state"]) for entry in workspace.get("objects", ())]
         apply = Apply(
             workspace["state"],
             tuple(spec["roots"]),
@@ -146,6 +146,12 @@ class Terraform(Kind[Reserve | Apply]):
             return f"kubectl delete {kubectl_name(record.target)}"
         names = " ".join(secret_name(root) for root in record.undo["roots"])
         return f"kubectl delete secret {names} -n {record.target.namespace}"
+
+
+def _target(entry: Obj, state: str) -> Target:
+    if entry["kind"] == "ServiceAccount":
+        return Target("v1", entry["kind"], state, entry["name"])
+    return Target(_RBAC, entry["kind"], "", entry["name"])
 
 
 def _is_application(record: Record) -> bool:

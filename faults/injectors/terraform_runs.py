@@ -31,9 +31,10 @@ _FLAGS = "-input=false -no-color"
 _FOLDER = "workspace/"  # of packs, before the paths of the code
 
 
-def bring(cluster: ClusterPort, code: Mapping[str, str]) -> None:
-    """Lay the code into the toolbox, in the place of what is there. Raises ClusterError."""
-    packed = base64.b64encode(gzip.compress(script_of(code).encode(), mtime=0)).decode()
+def bring(cluster: ClusterPort, code: Mapping[str, str], *, clear: bool = True) -> None:
+    """Lay the code into the toolbox; with ``clear`` in the place of all that is there. Raises ClusterError."""
+    script = (f"rm -rf {CODE}\n" if clear else "") + script_of(code)
+    packed = base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
     for start in range(0, len(packed), PART):
         sign = ">>" if start else ">"
         run(cluster, f'printf %s "$1" {sign} {_BUNDLE}', packed[start : start + PART])
@@ -41,12 +42,14 @@ def bring(cluster: ClusterPort, code: Mapping[str, str]) -> None:
 
 
 def script_of(code: Mapping[str, str]) -> str:
-    """Return the lines of a shell that write the files anew; each ends with the end of a line."""
+    """Return the lines of a shell that write the files; each ends with the end of a line."""
     folders = sorted({f"{CODE}/{_below(path)}".rpartition("/")[0] for path in code})
-    lines = [f"rm -rf {CODE}", *(f"mkdir -p {shlex.quote(folder)}" for folder in folders)]
+    lines = [f"mkdir -p {shlex.quote(folder)}" for folder in folders]
     for path, text in sorted(code.items()):
-        ending = "" if text.endswith("\n") else "\n"
-        lines.append(f"cat > {shlex.quote(f'{CODE}/{_below(path)}')} <<'{_END}'\n{text}{ending}{_END}")
+        ending, end = "" if text.endswith("\n") else "\n", _END
+        while end in text:
+            end += "-"
+        lines.append(f"cat > {shlex.quote(f'{CODE}/{_below(path)}')} <<'{end}'\n{text}{ending}{end}")
     return "\n".join(lines) + "\n"
 
 

@@ -32,9 +32,9 @@ FORM = "a .tf, .tfvars or .md file in workspace/, at most three folders deep"
 class Workspace:
     """All that a pack says of Terraform beside its code.
 
-    ``state`` is the namespace of the state, made for the session. ``namespaces`` and ``objects`` (kind and name, of
-    none) are what Terraform may make. ``rights`` are those of its account in the cluster, ``cloud_roles`` in the
-    cloud's project.
+    ``state`` is the namespace of the state, made for the session. ``namespaces``, and ``objects`` (kind and name) of
+    none or of the state's, are what Terraform may make. ``rights`` are those of its account in the cluster,
+    ``cloud_roles`` those in the cloud's project.
     """
 
     state: str
@@ -116,10 +116,10 @@ def filled(workspace: Mapping[str, str], names: Mapping[str, str]) -> dict[str, 
 
 
 def _platform() -> dict[str, str]:
-    found = (
-        path for kind in ("*.tf", "*.tfvars", "*.md") for path in BASE.rglob(kind) if ".terraform" not in path.parts
-    )
-    return {path.relative_to(BASE).as_posix(): path.read_text(encoding="utf-8") for path in sorted(found)}
+    """Return the platform's code; its README is for those who develop it, and a pack brings its own."""
+    found = sorted(path for kind in ("*.tf", "*.tfvars") for path in BASE.rglob(kind))
+    own = (path for path in found if ".terraform" not in path.parts)
+    return {path.relative_to(BASE).as_posix(): path.read_text(encoding="utf-8") for path in own}
 
 
 def _check_section(document: Obj) -> None:

@@ -52,6 +52,7 @@ from faults.services.requirements import (
 from faults.services.reverting import recheck_reverted, revert_run
 from faults.services.rollout_events import forget_rollouts
 from faults.services.running import confirm_symptom, inject_run
+from faults.services.terraform_code import read_code, write_code
 from faults.services.toolbox_shell import ToolboxShell
 from faults.services.toolboxes import has_gpu_for_toolbox, missing_toolbox, toolbox_image
 from faults.services.work import Report
@@ -101,6 +102,7 @@ __all__ = [
     "plan_environment_run",
     "plan_fault_run",
     "preflight_refusal",
+    "read_code",
     "recheck_reverted",
     "refusal_by_inventory",
     "refusal_together",
@@ -118,4 +120,5 @@ __all__ = [
     "seed_catalog",
     "toolbox_image",
     "why_not",
+    "write_code",
 ]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from faults import environment
+from faults.errors import AlreadyExists
 from faults.guardrails import Grant, Guardrails
 from faults.kube.client import Kube
 from faults.kube.config import render
@@ -21,6 +23,9 @@ def kubeconfig_with_rights(admin: Kube, pack: Pack) -> str:
     namespaces = list(pack.namespaces.values())
     rails = Guardrails.plan(tier="practice", home=namespaces[0], gpus=1, rights=pack.rights)
     rails = replace(rails, suffix=f"-{namespaces[0]}", grants=(Grant(pack.access),))
+    if pack.workspace:
+        with suppress(AlreadyExists):  # for another pack of the same cluster
+            admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": pack.workspace.state}})
     for change in environment.changes(namespaces, rails):
         if change.target.kind in KINDS and change.action == "delete":
             admin.create(_without_labels(change.object))

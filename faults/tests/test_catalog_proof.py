@@ -27,8 +27,9 @@ pytestmark = pytest.mark.django_db
 
 
 def case(pack, number):
-    """Return a variant of a pack; all but the first, and packs on clusters of unusual shape, are for torture."""
-    long = number > 1 or pack not in USUAL_PACKS
+    """Return a variant of a pack; for torture are all but the first, packs on clusters of unusual shape, and those
+    whose every route needs the fault anew."""
+    long = number > 1 or pack not in USUAL_PACKS or bool(pack.workspace)
     return pytest.param(pack, number, id=f"{pack.slug}-{number}", marks=pytest.mark.torture if long else ())
 
 

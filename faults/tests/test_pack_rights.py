@@ -115,7 +115,8 @@ def test_a_candidate_may_do_what_the_pack_lists_and_nothing_else(pack, candidate
     if not RESOURCES:
         RESOURCES.extend(served(cluster))
     pairs = [(*resource, verb) for resource in RESOURCES for verb in VERBS]
-    for namespace in {*pack.namespaces.values(), *pack.existing, *OTHERS, ""}:
+    state = [pack.workspace.state] if pack.workspace else []
+    for namespace in {*pack.namespaces.values(), *pack.existing, *state, *OTHERS, ""}:
         rights = expected(pack, namespace)
         if namespace:
             assert told(client, namespace) == rights

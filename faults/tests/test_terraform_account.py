@@ -10,7 +10,9 @@ import pytest
 from faults import packs, selectors, services
 from faults.engine import fingerprint
 from faults.errors import FaultError
+from faults.injectors import terraform_runs
 from faults.models import Cluster, FaultRun
+from faults.packs.workspaces import BASE
 from faults.tests import workspace_packs
 from faults.tests.conftest import deadline
 from faults.toolbox import NAME, NAMESPACE
@@ -113,3 +115,21 @@ def test_a_real_cluster_without_an_image_for_toolboxes_says_so(db):
     lab = Cluster.objects.create(name="lab", tier=Cluster.Tier.DEDICATED)
     with pytest.raises(FaultError, match="set TOOLBOX_IMAGE"):
         planned(lab)
+
+
+def test_code_is_brought_fetched_and_replaced(session, kube, terraform):
+    terraform_runs.bring(kube, PACK.bind().inject[0].spec["code"])
+    there = services.read_code(run=session)
+    assert there["tenants/main.tf"] == (BASE / "tenants/main.tf").read_text()
+    assert "gpus = 1\n" in there["tenants/terraform.tfvars"]
+    terraform("mkdir -p platform/tenants/.terraform && echo kept > platform/tenants/.terraform/x.tf")
+    code = {"tenants/main.tf": "# END-OF-FILE\nEND-OF-FILE\n", "tenants/own.tf": "x = 'é$(id)'\n"}
+    services.write_code(run=session, files=code)
+    assert services.read_code(run=session) == code
+    assert terraform("cat platform/tenants/.terraform/x.tf") == "kept\n"
+    assert "id" in terraform("cat platform/tenants/own.tf")
+
+
+def test_a_session_without_code_says_so(environment):
+    with pytest.raises(FaultError, match="no Terraform code"):
+        services.read_code(run=environment)

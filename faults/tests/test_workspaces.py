@@ -25,7 +25,7 @@ def test_parameters_are_filled_in_and_what_is_terraforms_own_stays():
     *reserved, apply = changes(pack.inject)
     assert "gpus = 3\n" in apply.code["workspace/tenants/terraform.tfvars"]
     assert '"${var.name_prefix}job-launcher"' in apply.code["workspace/tenants/launcher.tf"]
-    assert [change.target.name for change in reserved] == ["tenant-a", "tenant-b", "job-launcher", "job-launcher"]
+    assert [change.target.name for change in reserved] == ["tenant-a", "tenant-b", *["job-launcher"] * 3]
     assert apply.target.name == "tfstate-default-tenants"
 
 
@@ -54,7 +54,7 @@ def without_step(document, found):
 @pytest.mark.parametrize(
     ("change", "error"),
     [
-        (without_section, "scenario.yaml, workspace: is needed beside workspace/README.md"),
+        (without_section, "scenario.yaml, workspace: is needed beside workspace/cloud/iam.tf"),
         (without_step, "scenario.yaml, workspace: has no code"),
         (set_to("inject.0.roots", ["nothing"]), "inject.0.roots.0: the workspace has no folder nothing"),
         (set_to("requires.tiers", ["shared"]), "workspace: needs a cluster of the session's own"),

@@ -15,6 +15,7 @@ WORKSPACE = {
     "objects": [
         {"kind": "ClusterRole", "name": "job-launcher"},
         {"kind": "ClusterRoleBinding", "name": "job-launcher"},
+        {"kind": "ServiceAccount", "name": "job-launcher"},
     ],
     "rights": [
         {"namespaces": ["platform"], "resources": ["secrets", "leases.coordination.k8s.io"], "verbs": WRITE},

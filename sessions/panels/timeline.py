@@ -87,6 +87,8 @@ _WORDS = {
     "candidate.joined": "Candidate joined",
     "candidate.connected": "First kubectl request",
     "kubeconfig.issued": "Kubeconfig handed out",
+    "code.downloaded": "Terraform code downloaded",
+    "code.uploaded": "Terraform code uploaded",
     "access.revoked": "Candidate's access closed",
     "access.restored": "Candidate's access restored",
     "hint.released": "Hint released",

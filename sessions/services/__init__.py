@@ -49,8 +49,11 @@ from sessions.services.scoring import (
     submit_assessment,
 )
 from sessions.services.staging import hold_part, retry_part, run_parts, skip_part, start_part
+from sessions.services.terraform_code import code_as_zip, take_code
 
 __all__ = [
+    "code_as_zip",
+    "take_code",
     "AccessOrder",
     "NotRecordedYet",
     "SessionError",

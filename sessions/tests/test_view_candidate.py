@@ -4,8 +4,10 @@ import socket
 import ssl
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 
 from faults import crypto
+from faults.code_archive import MAX_ZIP_BYTES, make_zip
 from faults.errors import FaultError, Forbidden, Unreachable
 from faults.kube.config import render
 from sessions import services
@@ -152,3 +154,61 @@ def test_the_live_page_tells_how_to_enter_the_toolbox_to_be_copied(candidate, li
     live.environment.parameters["toolbox"]["gpu"] = True
     live.environment.save()
     assert "has kubectl, crane, curl, jq, python3 and nvidia-smi, with" in candidate.get(url(live)).content.decode()
+
+
+@pytest.fixture
+def coding(live):
+    """A session whose toolbox has Terraform; its cluster is another's, which does not answer."""
+    run = live.environment
+    workspace = {"state": "platform", "namespaces": [], "objects": [], "rights": [], "cloud-roles": []}
+    run.parameters |= {"toolbox": {"namespace": "toolbox", "image": "none", "terraform": workspace}}
+    run.save(update_fields=["parameters"])
+    return live
+
+
+def test_code_is_offered_where_there_is_some(candidate, coding):
+    page = candidate.get(url(coding)).content.decode()
+    assert f'action="{url(coding)}code/"' in page
+    assert "terraform" in page
+
+
+def test_there_is_no_code_without_a_scenario_of_terraform(candidate, live):
+    assert "Download code" not in candidate.get(url(live)).content.decode()
+    assert candidate.get(f"{url(live)}code/").status_code == 404
+
+
+def upload(candidate, session, data):
+    file = SimpleUploadedFile("code.zip", data, content_type="application/zip")
+    return candidate.post(f"{url(session)}code/", {"code": file})
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"nothing", "This is no zip file."),
+        (b"x" * (MAX_ZIP_BYTES + 1), "The zip is larger than 256 KiB."),
+        (make_zip({"run.sh": "x"}), "run.sh&#x27; is not taken"),
+    ],
+)
+def test_a_zip_that_is_not_taken_is_refused_on_the_page(candidate, coding, data, words):
+    answer = upload(candidate, coding, data)
+    assert answer.status_code == 422
+    assert words in answer.content.decode()
+
+
+def test_an_upload_without_a_file_is_refused_on_the_page(candidate, coding):
+    answer = candidate.post(f"{url(coding)}code/")
+    assert (answer.status_code, "Choose a zip file first." in answer.content.decode()) == (422, True)
+
+
+def test_code_is_closed_while_the_access_is(candidate, coding, ada):
+    InterviewSession.objects.update(close_while_paused=True)
+    services.pause(session=coding, actor=ada)
+    assert candidate.get(f"{url(coding)}code/").status_code == 409
+    assert upload(candidate, coding, make_zip({"x.tf": ""})).status_code == 409
+
+
+def test_only_the_candidate_gets_at_the_code(client, ada, coding):
+    client.force_login(ada)
+    assert client.get(f"{url(coding)}code/").status_code == 404
+    assert upload(client, coding, b"x").status_code == 404
