@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -270,30 +269,6 @@ def runtime(server: Prometheus, now: float) -> dict[str, Any]:
     return {name: moment(at) for name, at in times.items()} | _FACTS["runtime"] | own
 
 
-def head(server: Prometheus, now: float) -> dict[str, Any]:
-    """Return what ``/api/v1/status/tsdb`` tells, ten of each kind."""
-    found = [series.labels for series in server.database.select(_EVERY[0], now - SPAN_S, now)]
-    pairs = Counter(pair for labels in found for pair in labels.items())
-    values = Counter(name for name, _ in pairs)
-    metrics = Counter(labels[NAME] for labels in found)
-    sizes = Counter({name: sum(len(v) * n for (k, v), n in pairs.items() if k == name) for name in values})
-    since = min((target.since for target in server.database.targets), default=now)
-    return {
-        "headStats": {
-            "numSeries": len(found), "numLabelPairs": len(pairs), "chunkCount": len(found),
-            "minTime": int(since * 1000), "maxTime": int(now * 1000),
-        },
-        "seriesCountByMetricName": _most(metrics),
-        "labelValueCountByLabelName": _most(values),
-        "memoryInBytesByLabelName": _most(sizes),
-        "seriesCountByLabelValuePair": _most(Counter({f"{k}={v}": n for (k, v), n in pairs.items()})),
-    }  # fmt: skip
-
-
-def _most(counts: Counter[str]) -> list[dict[str, Any]]:
-    return [{"name": name, "value": count} for name, count in counts.most_common(10)]
-
-
 _HANDLERS: dict[str, Callable[[_Request], Any]] = {
     "query": _query,
     "query_range": _query_range,
@@ -306,7 +281,6 @@ _HANDLERS: dict[str, Callable[[_Request], Any]] = {
     "status/buildinfo": lambda request: BUILD,
     "status/runtimeinfo": lambda request: runtime(request.server, request.now),
     "status/flags": lambda request: dict(sorted(request.server.flags.items())),
-    "status/tsdb": lambda request: head(request.server, request.now),
     "status/config": lambda request: {"yaml": request.server.config},
 }
 

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kubesim.metrics.api import BUILD, Prometheus, head, runtime
+from kubesim.metrics.api import BUILD, Prometheus, runtime
 from kubesim.metrics.promql.values import NAME
 
 MOST_ROWS = 500
@@ -162,17 +162,9 @@ def _pairs(found: Mapping[str, Any]) -> str:
 
 
 def _status(server: Prometheus, parameters: Parameters, now: float) -> str:
-    found = head(server, now)
     problem = f'<p class="bad" role="alert">The configuration was not loaded: {escape(server.problem)}</p>'
     parts = [problem if server.problem else "", f"<h2>Runtime</h2>{_pairs(runtime(server, now))}"]
-    parts += [f"<h2>Build</h2>{_pairs(BUILD)}", f"<h2>Head</h2>{_pairs(found['headStats'])}"]
-    for key, title in (
-        ("seriesCountByMetricName", "Metrics with the most series"),
-        ("labelValueCountByLabelName", "Labels with the most values"),
-        ("seriesCountByLabelValuePair", "Labels and values with the most series"),
-    ):
-        parts.append(f"<h2>{title}</h2>{_pairs({item['name']: item['value'] for item in found[key]})}")
-    return "".join(parts)
+    return "".join([*parts, f"<h2>Build</h2>{_pairs(BUILD)}"])
 
 
 _PAGES: dict[str, Callable[[Prometheus, Parameters, float], str]] = {
