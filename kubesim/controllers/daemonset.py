@@ -121,10 +121,9 @@ class DaemonSetController(Keeper):
         for name in look.wanted:
             there = [pod for pod in look.on.get(name, ()) if not await self._cleared(look.owner, pod, name)]
             active = [pod for pod in there if not is_ending(pod)]
-            if not there or (_surge(look) and not active):
+            if not there:
                 empty.append(name)
-            elif not _surge(look):
-                await self._delete_all(look.owner, active[1:])
+            await self._delete_all(look.owner, active[1:])
         await self._create(look, empty)
         known = {node["metadata"]["name"] for node in self.nodes.items()}
         for name, found in look.on.items():
@@ -163,10 +162,8 @@ class DaemonSetController(Keeper):
         strategy = look.owner["spec"]["updateStrategy"]
         if strategy["type"] != "RollingUpdate":
             return
-        if _surge(look):
-            await self._roll_with_surge(look)
-            return
-        limit = share(strategy["rollingUpdate"].get("maxUnavailable", 1), len(look.wanted))
+        rolling = strategy["rollingUpdate"]
+        limit = share(rolling.get("maxUnavailable") or rolling.get("maxSurge", 1), len(look.wanted))
         unavailable, broken, candidates = 0, [], []
         for name in look.wanted:
             living = [pod for pod in look.on.get(name, ()) if not is_ending(pod)]
@@ -179,24 +176,6 @@ class DaemonSetController(Keeper):
             elif not look.current(pod):
                 candidates.append(pod)
         await self._delete_all(look.owner, [*broken, *candidates[: max(0, limit - unavailable)]])
-
-    async def _roll_with_surge(self, look: Look) -> None:
-        """Start the new pod beside the old one, which goes when the new one is available."""
-        limit = share(look.owner["spec"]["updateStrategy"]["rollingUpdate"]["maxSurge"], len(look.wanted))
-        surging = 0
-        waiting = []
-        for name in look.wanted:
-            living = [pod for pod in look.on.get(name, ()) if not is_ending(pod)]
-            new = [pod for pod in living if look.current(pod)]
-            old = [pod for pod in living if not look.current(pod)]
-            if new and old:
-                if pods.is_available(self, look.owner, new[0]) or not pods.is_available(self, look.owner, old[0]):
-                    await self._delete_all(look.owner, old)
-                else:
-                    surging += 1
-            elif old:
-                waiting.append(name)
-        await self._create(look, waiting[: max(0, limit - surging)])
 
     async def _delete_all(self, owner: Obj, found: list[Obj]) -> None:
         for pod in found:
@@ -278,11 +257,6 @@ def node_of(pod: Obj) -> str:
 def hash_of(obj: Obj) -> str:
     """Return the hash of the template that a pod or a revision is of."""
     return str((obj["metadata"].get("labels") or {}).get(HASH_LABEL, ""))
-
-
-def _surge(look: Look) -> bool:
-    rolling = look.owner["spec"]["updateStrategy"].get("rollingUpdate") or {}
-    return share(rolling.get("maxSurge", 0), len(look.wanted)) > 0
 
 
 def _age(pod: Obj) -> tuple[bool, str, str]:

@@ -81,8 +81,6 @@ class StatefulSetController(Keeper):
                 return
         unhealthy = self._first_unavailable(plan)
         for pod in plan.condemned:
-            await self.claims.keep(plan.owner, pod, ordinal_of(pod), leaving=True)
-        for pod in plan.condemned:
             if is_ending(pod):
                 if plan.monotonic:
                     return
@@ -102,14 +100,12 @@ class StatefulSetController(Keeper):
                 await self.remove(plan.owner, self.pods.informer, pod)
             return True
         if pod is None:
-            if not self.claims.is_stale(plan.owner, ordinal):
-                await self._create(plan, ordinal)
+            await self._create(plan, ordinal)
             return True
         if pods.phase_of(pod) == "Pending":
             await self.claims.create(plan.owner, ordinal, pod["metadata"]["name"])
         if plan.monotonic and (is_ending(pod) or not pods.is_available(self, plan.owner, pod)):
             return True
-        await self.claims.keep(plan.owner, pod, ordinal, leaving=False)
         await self._restore_identity(plan, pod)
         return False
 
@@ -134,7 +130,6 @@ class StatefulSetController(Keeper):
                 await self.tell(owner, "FailedCreate", name=name, error=error.message)
             raise
         plan.replicas[ordinal] = made
-        await self.claims.keep(owner, made, ordinal, leaving=False)
         await self.tell(owner, "SuccessfulCreate", name=name)
 
     def _revision_for(self, plan: Plan, ordinal: int) -> Obj:

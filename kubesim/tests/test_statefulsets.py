@@ -90,16 +90,6 @@ async def test_each_pod_has_a_claim_that_outlives_it():
         ]
 
 
-async def test_claims_go_with_the_set_where_it_says_so():
-    async with world() as cluster:
-        policy = {"whenDeleted": "Delete"}
-        wanted = stateful_set("web", 1, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
-        await cluster.create(SETS, wanted)
-        await cluster.client.delete(SETS, "web", "default")
-        await cluster.tick(60)
-        assert await cluster.items("persistentvolumeclaims") == []
-
-
 async def test_an_update_goes_down_to_the_partition():
     async with world() as cluster:
         await cluster.create(SETS, stateful_set("web", 3))
@@ -168,31 +158,6 @@ async def claims(cluster):
     found = await cluster.items("persistentvolumeclaims")
     owners = {c["metadata"]["name"]: [r["kind"] for r in c["metadata"].get("ownerReferences", ())] for c in found}
     return dict(sorted(owners.items()))
-
-
-async def test_claims_go_with_pods_that_are_scaled_away_where_the_set_says_so():
-    async with world() as cluster:
-        policy = {"whenScaled": "Delete", "whenDeleted": "Retain"}
-        spec = {"volumeClaimTemplates": [CLAIM], "persistentVolumeClaimRetentionPolicy": policy}
-        spec["podManagementPolicy"] = "Parallel"
-        await cluster.create(SETS, stateful_set("web", **spec))
-        await cluster.tick(30)
-        assert await claims(cluster) == {"data-web-0": [], "data-web-1": []}
-        await cluster.client.patch(SETS, "web", "default", {"spec": {"replicas": 1}})
-        await cluster.tick(60)
-        assert await claims(cluster) == {"data-web-0": []}
-
-
-async def test_a_changed_policy_changes_whose_the_claims_are():
-    async with world() as cluster:
-        spec = {"volumeClaimTemplates": [CLAIM], "podManagementPolicy": "Parallel"}
-        await cluster.create(SETS, stateful_set("web", **spec))
-        await cluster.tick(30)
-        policy = {"whenScaled": "Delete", "whenDeleted": "Delete"}
-        patch = {"spec": {"persistentVolumeClaimRetentionPolicy": policy}}
-        await cluster.client.patch(SETS, "web", "default", patch)
-        await cluster.tick(5)
-        assert await claims(cluster) == {"data-web-0": ["StatefulSet"], "data-web-1": ["StatefulSet"]}
 
 
 async def test_pods_of_its_name_are_adopted_and_others_let_go():
