@@ -32,7 +32,6 @@ from kubesim.admission.validation import (
 )
 from kubesim.api import status
 from kubesim.api.convert import to_stored
-from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
@@ -151,7 +150,7 @@ def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Pat
     if options.field_validation == "Warn":
         options.warnings += texts
         return
-    error = strict_text(texts, options.repeated)
+    error = "strict decoding error: " + ", ".join(texts)
     if patch is None:
         raise status.bad_request(f"{_cannot(kind)}: {error}")
     raise patch.refused(error)

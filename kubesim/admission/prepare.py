@@ -62,8 +62,6 @@ def update(ops: Operations, kind: Kind, old: Obj, new: Obj) -> None:
     if kind.resource == "namespaces":
         label(new)
         new["spec"] = old.get("spec", {})
-    if kind.resource == "endpointslices.discovery.k8s.io" and new.get("endpoints") != old.get("endpoints"):
-        endpoint_slice(ops, new)
 
 
 def settle(kind: Kind, new: Obj) -> None:
@@ -156,23 +154,10 @@ def job(ops: Operations, new: Obj) -> None:
         new["metadata"]["labels"] = dict(metadata["labels"])
 
 
-def endpoint_slice(ops: Operations, new: Obj) -> None:
-    """The topology of endpoints has fields of its own; the old one is no longer written."""
-    for endpoint in new.get("endpoints") or ():
-        endpoint.pop("deprecatedTopology", None)
-
-
-def storage_driver(ops: Operations, new: Obj) -> None:
-    """Leave out what belongs to a gate that is off."""
-    new["spec"].pop("nodeAllocatableUpdatePeriodSeconds", None)
-
-
 ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
     "namespaces": namespace,
     "pods": pod,
     "jobs.batch": job,
-    "endpointslices.discovery.k8s.io": endpoint_slice,
-    "csidrivers.storage.k8s.io": storage_driver,
 }
 
 

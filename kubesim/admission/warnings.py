@@ -23,10 +23,6 @@ OLD_LABELS, OLD_NOTES, OLD_VOLUMES = _OLD["labels"], _OLD["annotations"], _OLD["
 HOLDERS = ("initContainers", "containers", "ephemeralContainers")
 BYTES = ("memory", "ephemeral-storage")
 LATER = "DuringSchedulingIgnoredDuringExecution"
-LIMITED = (
-    "metadata.annotations[kubernetes.io/enforce-mountable-secrets]: deprecated in v1.32+; prefer separate namespaces "
-    "to isolate access to mounted secrets"
-)
 NOTHING = "a null labelSelector results in matching no pod"
 NAMES = {"pods": "the Pod's hostname"} | dict.fromkeys(
     ("deployments.apps", "replicasets.apps", "replicationcontrollers", "jobs.batch", "cronjobs.batch"),
@@ -35,14 +31,9 @@ NAMES = {"pods": "the Pod's hostname"} | dict.fromkeys(
 """The kinds whose names are more than names, and what they are used in."""
 
 
-def _of_account(kind: Kind, obj: Obj) -> list[str]:
-    known = (obj["metadata"].get("annotations") or {}) if kind.resource == "serviceaccounts" else {}
-    return [LIMITED] if "kubernetes.io/enforce-mountable-secrets" in known else []
-
-
 def of_new(kind: Kind, obj: Obj) -> list[str]:
     """Return what is told of a new object."""
-    return _enough(chain(_name(kind, obj), _of_pod(kind, obj), _of_account(kind, obj)))
+    return _enough(chain(_name(kind, obj), _of_pod(kind, obj)))
 
 
 def _enough(texts: Iterable[str]) -> list[str]:
@@ -58,8 +49,6 @@ def _enough(texts: Iterable[str]) -> list[str]:
 
 def of_change(kind: Kind, old: Obj, new: Obj) -> list[str]:
     """Return what is told of a change."""
-    if kind.resource == "serviceaccounts":
-        return _of_account(kind, new)
     path = TEMPLATES.get(kind.resource)
     return [] if path is None or old.get("spec") == new.get("spec") else _enough(_of_pod(kind, new))
 
@@ -83,12 +72,8 @@ def _of_pod(kind: Kind, obj: Obj) -> Iterator[str]:
     yield from (f"{where}metadata.annotations[{key}]: {why}" for key, why in OLD_NOTES.items() if key in notes)
     for place, volume in walk(spec, "volumes[]", f"{where}spec"):
         yield from (f"{place}.{way}: {why}" for way, why in OLD_VOLUMES.items() if way in volume)
-    for field, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
-        yield from _repeated(spec.get(field) or [], f"{where}spec.{field}", key)
-    yield from _bytes(spec.get("overhead") or {}, f"{where}spec.overhead")
     for place, holder in _holders(spec, f"{where}spec"):
         yield from _of_container(holder, place)
-    yield from _affinity(spec.get("affinity") or {}, f"{where}spec.affinity")
 
 
 def _holders(spec: Obj, path: str) -> Iterator[tuple[str, Obj]]:
@@ -111,15 +96,6 @@ def _labels(spec: Obj, path: str) -> Iterator[str]:
             yield f"{place}.labelSelector: {NOTHING}"
 
 
-def _repeated(items: list[Obj], path: str, key: str) -> Iterator[str]:
-    seen = set()
-    for at, item in enumerate(items):
-        value = item.get(key) or ""
-        if value in seen:
-            yield f'{path}[{at}].{key}: duplicate {key} "{value}"'
-        seen.add(value)
-
-
 def _bytes(amounts: Obj, path: str) -> Iterator[str]:
     for name in BYTES:
         if name in amounts and parse(amounts[name]).denominator != 1:
@@ -138,11 +114,3 @@ def _of_container(holder: Obj, path: str) -> Iterator[str]:
         if name in seen and (entry.get("valueFrom") or not refers):
             yield f'{path}.env[{at}]: hides previous definition of "{name}", which may be dropped when using apply'
         seen.add(name)
-
-
-def _affinity(affinity: Obj, path: str) -> Iterator[str]:
-    """Yield what is told of terms that choose no pod."""
-    for way in ("podAffinity", "podAntiAffinity"):
-        for terms in ("required{}[]", "preferred{}[].podAffinityTerm"):
-            found = walk(affinity, f"{way}.{terms.format(LATER)}.labelSelector", path)
-            yield from (f"{place}: {NOTHING}" for place, selector in found if selector is None)

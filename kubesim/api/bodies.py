@@ -6,7 +6,7 @@ What is wrong with a text is told as Go's JSON decoder tells it.
 from __future__ import annotations
 
 import json
-import os.path
+import os
 import re
 from contextlib import suppress
 from typing import Any
@@ -16,7 +16,7 @@ import yaml
 from aiohttp import ClientPayloadError, web
 
 from kubesim.api import protobuf
-from kubesim.api.duplicates import NOTHING, Repeated, in_json, in_yaml
+from kubesim.api.duplicates import NOTHING, Repeated, in_json
 from kubesim.api.status import bad_request
 from kubesim.data import Bounded
 from kubesim.errors import ApiError, Obj
@@ -117,12 +117,12 @@ def _options(wanted: Any) -> Obj:
 
 
 async def repeated(request: web.Request, value: Any) -> Repeated:
-    """Return what the body, from which ``value`` was read, says twice."""
-    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() or JSON
+    """Return what a body in JSON, from which ``value`` was read, says twice; kubectl sends nothing else."""
     body = await request.read()
-    if media in YAML_TYPES or (media == APPLY and not body.lstrip().startswith(b"{")):
-        return in_yaml(body)
-    return NOTHING if media == PROTOBUF else in_json(body, value, json_patch=isinstance(value, list))
+    if body.lstrip().startswith((b"{", b"[")):
+        with suppress(json.JSONDecodeError):
+            return in_json(body, value, json_patch=isinstance(value, list))
+    return NOTHING
 
 
 async def read_patch(request: web.Request, *, custom: bool = False) -> tuple[str, Any]:

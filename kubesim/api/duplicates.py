@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
-import yaml
 
 ENDS = (b'":', b'" :')
 """How the name of a field ends."""
@@ -20,12 +19,11 @@ class Repeated:
 
     texts: dict[str, str] = field(default_factory=dict)
     order: dict[str, int] = field(default_factory=dict)
-    in_yaml: bool = False
 
     def with_unknown(self, unknown: list[str], *, patch: bool) -> list[str]:
-        """Return all warnings: in the body's order, or (of a patch, or in YAML) repeated fields first."""
+        """Return all warnings: in the body's order, or (of a patch) repeated fields first."""
         known = [(self.order.get(path, 0), path, f'unknown field "{path}"') for path in unknown]
-        if patch or self.in_yaml:
+        if patch:
             return [*self.texts.values(), *(text for _, _, text in known)]
         twice = [
             (self.order[f"{path} again"], path, text) for path, text in self.texts.items() if path not in unknown
@@ -66,36 +64,3 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, bool]]:
     elif isinstance(value, list):
         for at, item in enumerate(value):
             yield from _walk(item, f"{path}[{at}]")
-
-
-def in_yaml(body: bytes) -> Repeated:
-    """Return the keys that a YAML body sets twice, by their lines."""
-    found: dict[str, str] = {}
-    root = yaml.compose(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    pending = [root] if root is not None else []
-    looked: set[int] = set()
-    while pending:
-        node = pending.pop()
-        if id(node) in looked:
-            continue
-        looked.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            pending += node.value
-        elif isinstance(node, yaml.MappingNode):
-            seen = set()
-            for key, item in node.value:
-                if key.value in seen:
-                    line = f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
-                    found[line] = line
-                seen.add(key.value)
-                pending.append(item)
-    return Repeated(dict(sorted(found.items())), in_yaml=True)
-
-
-def strict_text(texts: list[str], repeated: Repeated) -> str:
-    """Return the error of strict decoding."""
-    if not repeated.in_yaml or not repeated.texts:
-        return "strict decoding error: " + ", ".join(texts)
-    rest = [text for text in texts if text not in repeated.texts]
-    lines = "".join(f"\n  {text}" for text in repeated.texts)
-    return ", ".join([f"strict decoding error: yaml: unmarshal errors:{lines}", *rest])

@@ -7,7 +7,6 @@ import yaml
 
 from kubesim import data
 from kubesim.api import bodies
-from kubesim.api.duplicates import in_yaml
 from kubesim.shell.kubectl.documents import documents
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -43,7 +42,3 @@ def test_aliases_in_moderation_mean_what_they_name() -> None:
     assert data.parse_sent(text) == meant
     assert bodies._yaml(text.encode()) == meant
     assert documents(text) == [meant]
-
-
-def test_looking_for_repeated_keys_looks_at_each_node_once() -> None:
-    assert list(in_yaml(f"{BOMB}z: 1\nz: 2\n".encode()).texts.values()) == ['line 12: key "z" already set in map']

@@ -52,8 +52,6 @@ def test_every_type_of_rules_is_asked_of_something():
     by_code = {
         "PodSpec",
         "Volume",
-        "KeyToPath",
-        "ServiceAccountTokenProjection",
         "Scale",
         "Column",
         "WriteOptions",

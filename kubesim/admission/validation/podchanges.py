@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kubesim.admission.prepare import qos_class
 from kubesim.admission.validation.metadata import changed_errors
-from kubesim.admission.validation.pods import MIRROR, pod_errors
+from kubesim.admission.validation.pods import pod_errors
 from kubesim.admission.validation.rules import Place, errors_of
 from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required
@@ -132,56 +132,15 @@ def ephemeral_errors(old: Obj, new: Obj) -> list[FieldError]:
 def resize_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return what is wrong with a resize: the class of service stays, and only cpu and memory change."""
     before, after = old["spec"], new["spec"]
-    if never := _unresizable(old, new):
-        return [forbidden_field("[]", never)]
     errors = pod_errors(new)
     if qos_class(before) != qos_class(after):
         why = "Pod QOS Class may not change as a result of resizing"
         errors.append(invalid_value("spec", old.get("status", {}).get("qosClass", ""), why))
-    moved = [*_order_errors(before, after, "containers"), *_order_errors(before, after, "initContainers")]
-    if moved:
-        return errors + moved
-    for field in ("initContainers", "containers"):
-        for path, earlier, later in _pairs(before, after, field):
-            if field == "containers" or _is_sidecar(earlier):
-                errors += _removal_errors(earlier, later, f"{path}.resources")
-    for field in ("containers", "initContainers"):
-        for _, earlier, later in _pairs(before, after, field):
-            if because := _change(earlier, later, field):
-                errors.append(forbidden_field("spec", because))
-    if not errors and _besides(before) != _besides(after):
+    for at, (earlier, later) in enumerate(zip(before["containers"], after["containers"], strict=False)):
+        errors += _removal_errors(earlier, later, f"spec.containers[{at}].resources")
+    if _without_amounts(before) != _without_amounts(after):
         errors.append(forbidden_field("spec", ONLY))
     return errors
-
-
-def _unresizable(old: Obj, new: Obj) -> str:
-    """Return why a pod cannot be resized at all, or nothing."""
-    wholes = [pod["spec"].get("resources") or {} for pod in (old, new)]
-    if any(whole.get("requests") or whole.get("limits") for whole in wholes):
-        return "pods with pod-level resources cannot be resized"
-    if MIRROR in (old["metadata"].get("annotations") or {}):
-        return "static pods cannot be resized"
-    return "windows pods cannot be resized" if (old["spec"].get("os") or {}).get("name") == "windows" else ""
-
-
-def _order_errors(old: Obj, new: Obj, field: str) -> Iterator[FieldError]:
-    """Yield where containers have come, gone or changed their names."""
-    before, after = old.get(field) or [], new.get(field) or []
-    if len(before) != len(after):
-        yield forbidden_field(f"spec.{field}", f"{field} may not be added or removed on resize")
-        return
-    for at, (earlier, later) in enumerate(zip(before, after, strict=True)):
-        if earlier["name"] != later["name"]:
-            yield forbidden_field(f"spec.{field}[{at}].name", f"{field} may not be renamed or reordered on resize")
-
-
-def _pairs(old: Obj, new: Obj, field: str) -> Iterator[tuple[str, Obj, Obj]]:
-    for at, (earlier, later) in enumerate(zip(old.get(field) or (), new.get(field) or (), strict=True)):
-        yield f"spec.{field}[{at}]", earlier, later
-
-
-def _is_sidecar(container: Obj) -> bool:
-    return container.get("restartPolicy") == "Always"
 
 
 def _removal_errors(old: Obj, new: Obj, path: str) -> Iterator[FieldError]:
@@ -191,25 +150,14 @@ def _removal_errors(old: Obj, new: Obj, path: str) -> Iterator[FieldError]:
             yield forbidden_field(f"{path}.{part}", f"resource {part} cannot be removed")
 
 
-def _change(old: Obj, new: Obj, field: str) -> str:
-    """Return why a container may not change as it does, or nothing."""
-    if field == "initContainers" and not _is_sidecar(new):
-        return "" if old == new else "resources for non-sidecar init containers are immutable"
-    if _with_amounts_of(new, old) == _with_amounts_of(old, old):
-        return ""
-    return ONLY if field == "containers" else "only cpu and memory resources for sidecar containers are mutable"
+def _without_amounts(spec: Obj) -> Obj:
+    """Return a PodSpec without the cpu and memory of its containers and sidecars."""
 
+    def fixed(container: Obj) -> Obj:
+        found = container.get("resources") or {}
+        parts = {part: (found.get(part) or {}).items() for part in ("limits", "requests")}
+        kept = {part: {k: parse(v) for k, v in items if k not in MUTABLE} for part, items in parts.items()}
+        return {**container, "resources": kept}
 
-def _with_amounts_of(container: Obj, old: Obj) -> Obj:
-    """Return a container with the cpu and memory of another, and nothing where that has nothing of a sort."""
-    amounts, had = container.get("resources") or {}, old.get("resources") or {}
-    kept = {}
-    for part in ("limits", "requests"):
-        if had.get(part):
-            own = (amounts.get(part) or {}).items()
-            kept[part] = {name: parse(str(value)) for name, value in own if name not in MUTABLE}
-    return {**container, "resources": kept}
-
-
-def _besides(spec: Obj) -> Obj:
-    return {name: value for name, value in spec.items() if name not in ("containers", "initContainers")}
+    first = [fixed(found) if found.get("restartPolicy") else found for found in spec.get("initContainers") or ()]
+    return {**spec, "containers": [fixed(found) for found in spec["containers"]], "initContainers": first}

@@ -21,7 +21,6 @@ from kubesim.errors import Obj
 
 _RIGHT: set[bytes] = set()
 LONGEST_KNOWN, MOST_KNOWN = 1000, 1000
-REQUIRED_OF_PROJECTIONS = ("secret", "configMap")
 PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 
 
@@ -83,48 +82,6 @@ def _volume_errors(place: Place) -> list[FieldError]:
             _RIGHT.clear()
         _RIGHT.add(known)
     return wrong
-
-
-@check
-def projections(sources: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """The sources of a projected volume, each of another kind, and each file of one of them."""
-    taken: set[str] = set()
-    for at, source in enumerate(sources):
-        path = f"{where}[{at}]"
-        for name in REQUIRED_OF_PROJECTIONS:
-            if (inner := source.get(name)) is not None:
-                yield from _items(inner, f"{path}.{name}", place, taken)
-        for item in (source.get("downwardAPI") or {}).get("items") or ():
-            yield from errors_of("types", "DownwardAPIVolumeFile", Place(item, f"{path}.downwardAPI", place))
-            yield from _conflict(item.get("path"), item.get("path"), place, taken)
-        if (token := source.get("serviceAccountToken")) is not None:
-            yield from _token_errors(token, path, place)
-        if len(source) > 1:
-            yield forbidden_field(path, "may not specify more than 1 volume type per source")
-
-
-def _items(source: Obj, path: str, place: Place, taken: set[str]) -> Iterator[FieldError]:
-    """Yield what is wrong with the keys of a ConfigMap or a Secret that become files."""
-    if not source.get("name"):
-        yield required(f"{path}.name")
-    for at, item in enumerate(source.get("items") or ()):
-        yield from errors_of("types", "KeyToPath", Place(item, f"{path}.items[{at}]", place))
-        yield from _conflict(item.get("path"), source.get("name", ""), place, taken)
-
-
-def _conflict(file_path: str | None, shown: str | None, place: Place, taken: set[str]) -> Iterator[FieldError]:
-    if file_path and file_path in taken:
-        yield invalid_value(place.path, shown, "conflicting duplicate paths")
-    taken.add(file_path or "")
-
-
-def _token_errors(token: Obj, path: str, place: Place) -> Iterator[FieldError]:
-    """Yield what is wrong with a token that becomes a file; upstream speaks of the volume's path."""
-    yield from errors_of("types", "ServiceAccountTokenProjection", Place(token, f"{path}.serviceAccountToken", place))
-    if not token.get("path"):
-        yield required(f"{place.path}.path")
-    else:
-        yield from _form("file", token["path"], f"{place.path}.path")
 
 
 def _form(word: str, value: str, where: str) -> list[FieldError]:

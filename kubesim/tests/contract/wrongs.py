@@ -57,7 +57,8 @@ UNRULED = re.compile(
     r"webhooks\W\d+\W+name|admissionReviewVersions|clientConfig\.(url|service\.path)|auditAnnotations|"
     r"ules\W\d+\W+resource(s|Names)|matchConditions.*Duplicate|paramKind\.apiVersion|spec\.version\+|signerName|"
     r"invalid label selector|api-approved|selectableFields|containerResource\.name|given metric source only|"
-    r"LimitRequestRatio|storage value is required|timeZone"
+    r"kubernetes-list-type|projected.*downwardAPI|conflicting duplicate paths|LimitRequestRatio|"
+    r"storage value is required|timeZone"
 )
 """Fields of which kubesim asks no more than their types, or less than upstream, and words of rules that it lacks."""
 OWN = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
