@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from aiohttp import web
 
@@ -18,11 +19,12 @@ from kubesim.auth.tokens import TokenSigner
 from kubesim.auth.users import User
 from kubesim.clock import Clock
 from kubesim.cloud.api import Cloud
+from kubesim.errors import Obj
 from kubesim.forwarded import client_of
+from kubesim.network.fabric import Fabric
 from kubesim.store import Store
-
-if TYPE_CHECKING:
-    from kubesim.nodes.practice import Nodes
+from kubesim.streaming.remote import Wanted
+from kubesim.streaming.seam import Forward, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,30 @@ class LogRequest:
     since: datetime | None = None
 
 
+class NodeAccess(Protocol):
+    """The nodes as the API server reaches them: logs and containers by their kubelets, and whatever listens.
+
+    What reaches a container raises ``Refused``, ``Unreached`` and ``ApiError``.
+    """
+
+    fabric: Fabric
+
+    def read(self, pod: Obj, wanted: LogRequest) -> AsyncGenerator[bytes, None]:
+        """Yield a log in pieces; with ``follow`` until the container ends. Raises ``ApiError``."""
+
+    def check(self, pod: Obj) -> None:
+        """Raise ``ApiError`` where nobody knows the way to a pod's node."""
+
+    def exec(self, pod: Obj, container: str, command: Sequence[str], wanted: Wanted) -> Run:
+        """Return what runs a command beside the container's own process."""
+
+    def attach(self, pod: Obj, container: str, wanted: Wanted) -> Run:
+        """Return what joins the container's own process."""
+
+    def forward(self, pod: Obj) -> Forward:
+        """Return what reaches the pod's ports."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backend:
     """One cluster's parts, as the API server uses them."""
@@ -52,7 +78,7 @@ class Backend:
     reviewer: Reviewer
     signer: TokenSigner
     guard: Guard
-    nodes: Nodes
+    nodes: NodeAccess
     address: str
     fairness: Fairness
     cloud: Cloud

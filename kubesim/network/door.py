@@ -20,6 +20,7 @@ from aiohttp import (
 )
 
 from kubesim.connections import Connections
+from kubesim.network.fabric import Door as Reachable
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.errors import NetworkError, UpgradeError
 from kubesim.shell.handles import Messages
@@ -148,7 +149,7 @@ class PodKube:
 
     def __init__(
         self,
-        door: Door,
+        door: Reachable,
         namespace: str,
         token: Callable[[], str],
         way: Callable[[], Awaitable[None]] | None = None,

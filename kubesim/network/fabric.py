@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from kubesim.network.firewall import Firewall
 from kubesim.shell.errors import NetworkError
-from kubesim.shell.handles import CHUNK
+from kubesim.shell.handles import CHUNK, Messages
 from kubesim.shell.share import Share
 from kubesim.streaming.pipe import Pipe
 from kubesim.streaming.seam import Duplex
-
-if TYPE_CHECKING:
-    from kubesim.network.door import Door
 
 REASONS = {
     "refused": "connect: connection refused",
@@ -124,6 +122,20 @@ def render(response: Response, *, close: bool = False, head: bool = False) -> by
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
     return "\r\n".join(lines).encode("latin-1", "replace") + b"\r\n\r\n" + (b"" if head else response.body)
+
+
+class Door(Server, Protocol):
+    """The API server, with answers that do not end."""
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The address and port that it tells others, beside those of its service."""
+
+    def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """Yield the pieces of a long answer. Raises ``NetworkError``."""
+
+    def open(self, path: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[Messages]:
+        """Open a WebSocket with numbered channels. Raises ``NetworkError`` and ``UpgradeError``."""
 
 
 Registry = Callable[[str, Request], Response | None]

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 try:
     import wasmtime
@@ -18,9 +18,6 @@ try:
     from wasmtime import component
 except (ImportError, OSError):  # no wheel for this platform
     wasmtime = None  # type: ignore[assignment]
-
-if TYPE_CHECKING:
-    from kubesim.python.execution import Execution
 
 TICK_S = 0.005
 MAX_STACK = 4 << 20
@@ -30,6 +27,19 @@ KILLED = b"killed"
 
 class Unavailable(Exception):
     """No sandboxed Python on this machine; the message says why."""
+
+
+class Guest(Protocol):
+    """A program as its instance calls it, in the program's thread."""
+
+    def host(self, name: str, args: str) -> str:
+        """Answer a call."""
+
+    def now(self) -> float:
+        """Return the seconds since 1970 of the machine's clock."""
+
+    def tick(self) -> bool:
+        """Note that it has computed for a while; False ends it."""
 
 
 def configuration() -> Any:
@@ -89,7 +99,7 @@ class Engine:
             time.sleep(TICK_S)
             self._engine.increment_epoch()
 
-    def run(self, guest: Execution, start: str, memory: int) -> int:
+    def run(self, guest: Guest, start: str, memory: int) -> int:
         """Run one program in this thread; raises ``Ended`` where it is ended or traps."""
         store = wasmtime.Store(self._engine)
         store.set_wasi(wasmtime.WasiConfig())

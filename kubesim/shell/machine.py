@@ -26,12 +26,10 @@ from kubesim.shell.share import Pacer, Share, Steps
 from kubesim.shell.signals import HARMLESS, NUMBERS, STOPPING
 from kubesim.shell.terminal import Terminal
 from kubesim.shell.vitals import Vitals, usual
-from kubesim.shell.wayout import Wires, of_pod
+from kubesim.shell.wayout import KubeAccess, Network, Wires, of_pod
 
 if TYPE_CHECKING:
     from kubesim.kubelet.images import Catalogue
-    from kubesim.network.door import PodKube
-    from kubesim.network.pods import PodNetwork
 
 MOST_PROCESSES = 256
 MANY = 64  # processes more in one container may matter to its node
@@ -77,10 +75,10 @@ class Machine:
     info: Mapping[str, str] = field(default_factory=dict)
     """Its node's nodeInfo: kernel, machine, boot."""
     address: str = "10.0.0.2"
-    network: PodNetwork | None = None
+    network: Network | None = None
     wires: Callable[[], Wires] = field(default=lambda: of_pod("10.0.0.2"))
     """Its interfaces, routes and sockets."""
-    kube: PodKube | None = None
+    kube: KubeAccess | None = None
     devices: Access | None = None
     libraries: Mapping[str, str] = field(default_factory=dict)
     """The versions of what its image is for: python, torch, cuda (``kubelet/libraries.py``)."""

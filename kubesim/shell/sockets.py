@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import File
 from kubesim.shell.handles import Handle, Outside, Reader, Writer
 from kubesim.shell.machine import Process
-
-if TYPE_CHECKING:
-    from kubesim.network.pods import PodNetwork
+from kubesim.shell.wayout import Network
 
 ADDRESS = re.compile(r"\d{1,3}(\.\d{1,3}){3}")
 WAIT_S = 5.0
@@ -32,7 +29,7 @@ def hosts(process: Process) -> dict[str, str]:
     return {name: row[0] for row in reversed(fields) if len(row) > 1 for name in row[1:] if ":" not in row[0]}
 
 
-def network(process: Process) -> PodNetwork:
+def network(process: Process) -> Network:
     """Return the way out of a container; raises NetworkError where there is none."""
     if process.machine.network is None:
         raise NetworkError("again", "connection refused")

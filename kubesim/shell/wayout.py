@@ -1,10 +1,15 @@
-"""A container's interfaces, and what goes over them."""
+"""A container's interfaces, and its ways out: the network, and the API server with its account's token."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kubesim.shell.handles import Messages, Reader, Writer
+from kubesim.shell.lookup import Answer, ResolvConf
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +23,62 @@ class Hop:
     def measured(self, number: int) -> float:
         """Return the milliseconds of one answer, which vary a little from one to the next."""
         return self.rtt * (0.94 + (zlib.crc32(f"{self.address}/{number}".encode()) % 1000) / 6000)
+
+
+class Network(Protocol):
+    """The network as a container reaches it; all raise ``errors.NetworkError``."""
+
+    @property
+    def config(self) -> ResolvConf:
+        """The servers that the container asks for names, and how it completes them."""
+
+    async def ask(self, name: str, kind: str, server: str = "") -> Answer:
+        """Return what a name server (the container's own, unless one is given) says of an absolute name."""
+
+    async def resolve(self, name: str) -> list[str]:
+        """Return the addresses of a name, short or absolute."""
+
+    def listen(self, port: int, server: Any) -> None:
+        """Open a port for a server as those of ``network.fabric`` are."""
+
+    def close(self, port: int, server: Any) -> None:
+        """Close a port, if it is still this server's."""
+
+    async def connect(self, host: str, port: int) -> tuple[Reader, Writer]:
+        """Open a TCP connection."""
+
+    async def path(self, address: str) -> list[Hop]:
+        """Return the routers on the way to an address, and itself last where echo requests are answered."""
+
+    async def find(self, host: str, port: int) -> Any:
+        """Return the server that answers at a host's port, through a service where it is one."""
+
+    async def http(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Make one HTTP request: the status, headers and body of the answer."""
+
+
+class KubeAccess(Protocol):
+    """The pod's own way to the API server."""
+
+    server: str
+    namespace: str
+
+    @property
+    def token(self) -> str:
+        """The token of the pod's account as it is now: it is renewed in its file."""
+
+    async def request(
+        self, method: str, path: str, *, body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Make one request with the caller's headers: the status, headers and body of the answer."""
+
+    def stream(self, path: str, *, headers: Mapping[str, str] | None = None) -> AsyncIterator[bytes]:
+        """Yield the pieces of a long answer: a watch, a followed log."""
+
+    def open(self, path: str, *, headers: Mapping[str, str] | None = None) -> AbstractAsyncContextManager[Messages]:
+        """Open a WebSocket: exec, attach, port-forward. Raises ``errors.UpgradeError`` where that is refused."""
 
 
 SUBNET = 24

@@ -7,14 +7,12 @@ import json
 import re
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process
-
-if TYPE_CHECKING:
-    from kubesim.network.door import PodKube
+from kubesim.shell.wayout import KubeAccess
 
 Obj = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -87,7 +85,7 @@ class Client:
         kube = process.machine.kube
         if kube is None:
             raise KubectlError(REFUSED.format("localhost:8080"))
-        self.kube: PodKube = kube
+        self.kube: KubeAccess = kube
         self.process = process
         self.chosen = bool(namespace)
         self.namespace = namespace or kube.namespace or "default"
