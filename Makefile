@@ -122,6 +122,7 @@ $(VENV)/bin/python:
 $(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
 	@echo "Installing the locked packages (once; about a minute) ..."
 	@$(INSTALL) requirements/run.lock || { $(INSTALL_FAILED); }
+	@$(BIN)/python -c "from hcl2.parser import parser; parser()" # keeps the grammar of Terraform's language compiled
 	@touch $@
 
 $(GUEST_STAMP): $(GUEST) | $(RUN_STAMP)

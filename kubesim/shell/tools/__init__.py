@@ -31,7 +31,13 @@ class Tools(Mapping[str, Tool]):
     @cached_property
     def _found(self) -> dict[str, Tool]:
         own = [f"{__name__}.{module.name}" for module in iter_modules(__path__)]
-        names = ["kubesim.shell.sh", "kubesim.python.tool", "kubesim.shell.kubectl.verbs", *own]
+        names = [
+            "kubesim.shell.sh",
+            "kubesim.python.tool",
+            "kubesim.terraform.tool",
+            "kubesim.shell.kubectl.verbs",
+            *own,
+        ]
         themes = [getattr(import_module(name), "TOOLS", {}) for name in names]
         kit = import_module(f"{__name__}.kit")  # which needs machines
         kit.phrases()

@@ -1,0 +1,1 @@
+"""Terraform 1.11 for the simulated toolbox: reads HCL, plans, and applies to the session's cluster and cloud."""

@@ -1,0 +1,227 @@
+"""Where states are kept: a file, or the backend ``kubernetes``: a Secret that a Lease locks."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import time
+import uuid
+import zlib
+from typing import Any, Protocol
+
+from kubesim.terraform.diagnostics import Failure, Problem, told
+from kubesim.terraform.kubernetes import Api, refusal
+from kubesim.terraform.state import State, StateError, dump, new_lineage, parse
+
+MOST_BYTES = 16 << 20
+LOCKED = """Terraform acquires a state lock to protect the state from being written
+by multiple users at the same time. Please resolve the issue above and try
+again. For most commands, you can disable locking with the "-lock=false"
+flag, but this is not recommended."""
+
+
+class Files(Protocol):
+    """The files of the pod."""
+
+    def read(self, path: str) -> str | None:
+        """Return the text of a file; None where there is none."""
+
+    def write(self, path: str, text: str) -> None:
+        """Write a file. Raises OSError."""
+
+
+class Backend(Protocol):
+    """A place of a state."""
+
+    def load(self) -> State:
+        """Return the state. Raises Failure."""
+
+    def save(self, state: State) -> None:
+        """Keep a state. Raises Failure."""
+
+    def lock(self, operation: str, who: str) -> None:
+        """Lock the state. Raises Failure where somebody has."""
+
+    def unlock(self) -> None:
+        """Let others have the state."""
+
+
+class Local:
+    """A state in a file; nobody else has the pod's files."""
+
+    def __init__(self, files: Files, path: str = "terraform.tfstate") -> None:
+        self.files, self.path = files, path
+
+    def load(self) -> State:
+        """Return the state of the file, or an empty one."""
+        text = self.files.read(self.path)
+        return _parsed(text) if text else State()
+
+    def save(self, state: State) -> None:
+        """Write the file; what was there before goes into another."""
+        if (old := self.files.read(self.path)) is not None:
+            self.files.write(f"{self.path}.backup", old)
+        self.files.write(self.path, dump(state))
+
+    def lock(self, operation: str, who: str) -> None:
+        """Do nothing: there is nobody to lock out."""
+
+    def unlock(self) -> None:
+        """Do nothing."""
+
+
+def _parsed(text: str | bytes) -> State:
+    try:
+        return parse(text)
+    except StateError as error:
+        raise Failure(Problem("Failed to load state", f"{error}.")) from error
+
+
+class InCluster:
+    """A state in a Secret of the cluster."""
+
+    def __init__(
+        self, api: Api, namespace: str, suffix: str, workspace: str = "default", labels: dict[str, str] | None = None
+    ) -> None:
+        self.api, self.namespace, self.workspace, self.suffix = api, namespace, workspace, suffix
+        self.name = f"tfstate-{workspace}-{suffix}"
+        self.labels = {
+            **(labels or {}),
+            "tfstate": "true",
+            "tfstateSecretSuffix": suffix,
+            "tfstateWorkspace": workspace,
+            "app.kubernetes.io/managed-by": "terraform",
+        }
+        self.held = ""
+
+    @property
+    def _secret(self) -> str:
+        return f"/api/v1/namespaces/{self.namespace}/secrets"
+
+    @property
+    def _lease(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+
+    def _ask(self, what: str, method: str, path: str, body: Any = None, *, missing: bool = False) -> Any:
+        answer = self.api(method, path, body)
+        if answer.status == 404 and missing:
+            return None
+        if not 200 <= answer.status < 300:
+            raise Failure(Problem(what, refusal(method, self.api.server, path, answer)))
+        return answer.json
+
+    def load(self) -> State:
+        """Return the state of the Secret, or an empty one."""
+        found = self._ask("Failed to load state", "GET", f"{self._secret}/{self.name}", missing=True)
+        data = (found or {}).get("data") or {}
+        return _parsed(_unpacked(data["tfstate"])) if "tfstate" in data else State()
+
+    def save(self, state: State) -> None:
+        """Write the Secret."""
+        packed = base64.b64encode(gzip.compress(dump(state).encode())).decode()
+        path = f"{self._secret}/{self.name}"
+        found = self._ask("Failed to save state", "GET", path, missing=True)
+        meta = {
+            "name": self.name,
+            "namespace": self.namespace,
+            "labels": self.labels,
+            "annotations": {"encoding": "gzip"},
+        }
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"tfstate": packed}, "type": "Opaque"}
+        if found is None:
+            self._ask("Failed to save state", "POST", self._secret, body)
+            return
+        meta |= {"resourceVersion": found["metadata"]["resourceVersion"], "uid": found["metadata"]["uid"]}
+        self._ask("Failed to save state", "PUT", path, body)
+
+    def lock(self, operation: str, who: str) -> None:
+        """Take the Lease, which is made if there is none."""
+        identity, now = str(uuid.uuid4()), time.strftime("%Y-%m-%dT%H:%M:%S.000000000Z", time.gmtime())
+        info = {
+            "ID": identity,
+            "Operation": operation,
+            "Info": "",
+            "Who": who,
+            "Version": "1.11.4",
+            "Created": now,
+            "Path": "",
+        }
+        name = f"lock-{self.name}"
+        found = self._ask("Error acquiring the state lock", "GET", f"{self._lease}/{name}", missing=True)
+        holder = ((found or {}).get("spec") or {}).get("holderIdentity")
+        if holder:
+            raise Failure(Problem("Error acquiring the state lock", _locked(found)))
+        meta = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": self.labels,
+            "annotations": {"app.terraform.io/lock-info": json.dumps(info, separators=(",", ":"))},
+        }
+        body: dict[str, Any] = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": meta,
+            "spec": {"holderIdentity": identity},
+        }
+        if found is not None:
+            meta["resourceVersion"] = found["metadata"]["resourceVersion"]
+        path = self._lease if found is None else f"{self._lease}/{name}"
+        answer = self.api("POST" if found is None else "PUT", path, body)
+        if answer.status == 409:
+            raise Failure(
+                Problem(
+                    "Error acquiring the state lock",
+                    _locked(self._ask("Error acquiring the state lock", "GET", f"{self._lease}/{name}")),
+                )
+            )
+        if not 200 <= answer.status < 300:
+            raise Failure(
+                Problem(
+                    *told(
+                        "error_acquiring_the_state_lock",
+                        it=refusal("POST", self.api.server, path, answer),
+                        LOCKED=LOCKED,
+                    ),
+                )
+            )
+        self.held = identity
+
+    def unlock(self) -> None:
+        """Give the Lease up."""
+        if not self.held:
+            return
+        path = f"{self._lease}/lock-{self.name}"
+        found = self._ask("Error releasing the state lock", "GET", path)
+        if (found.get("spec") or {}).get("holderIdentity") == self.held:
+            found["spec"]["holderIdentity"] = None
+            found["metadata"].get("annotations", {}).pop("app.terraform.io/lock-info", None)
+            self._ask("Error releasing the state lock", "PUT", path, found)
+        self.held = ""
+
+
+def _locked(lease: Any) -> str:
+    text = (lease["metadata"].get("annotations") or {}).get("app.terraform.io/lock-info", "{}")
+    try:
+        info = json.loads(text)
+    except ValueError:
+        info = {}
+    rows = "".join(
+        f"  {name + ':':<11}{info.get(name, '')}\n"
+        for name in ("ID", "Path", "Operation", "Who", "Version", "Created", "Info")
+    )
+    return f"Error message: the state is already locked by another terraform client\nLock Info:\n{rows}\n\n{LOCKED}"
+
+
+def _unpacked(text: str) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        data = unpacker.decompress(base64.b64decode(text), MOST_BYTES)
+    except (ValueError, zlib.error) as error:
+        raise Failure(Problem(*told("failed_to_load_state_2"))) from error
+    if unpacker.unconsumed_tail:
+        raise Failure(Problem(*told("failed_to_load_state", it=MOST_BYTES >> 20)))
+    return data
+
+
+__all__ = ["InCluster", "Local", "new_lineage"]

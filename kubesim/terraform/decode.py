@@ -1,0 +1,256 @@
+"""Bodies of blocks, turned into the values of a schema; and what a provider makes of them beside what there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
+from kubesim.terraform.evaluate import Scope, evaluate
+from kubesim.terraform.schema import Attribute, Block, empty, same, type_of_block
+from kubesim.terraform.syntax import Body, Node
+from kubesim.terraform.values import ANY, ConvertError, List, Set, Unknown, bare, convert, made, marked
+
+RESERVED = ("lifecycle", "dynamic", "provisioner", "connection")
+META = ("count", "for_each", "depends_on", "provider")
+MOST_BLOCKS = 1000
+Value = dict[str, Any]
+Path = tuple[Any, ...]
+
+
+def decode(block: Block, body: Body, scope: Scope, span: Span, *, top: bool = True) -> Value:
+    """Return the value of a block's body. Raises Failure with everything that is wrong in it."""
+    problems: list[Problem] = []
+    found: Value = {}
+    allowed = META if top else ()
+    for name, (at, _) in body["attrs"].items():
+        if name not in block.attributes and name not in allowed:
+            problems += _unexpected(block, name, scope, at)
+    for name, attribute in block.attributes.items():
+        try:
+            found[name] = _argument(attribute, body, scope, span)
+        except Failure as failure:
+            problems += failure.problems
+    given: dict[str, list[Any]] = {}
+    for kind, labels, at, below in body["blocks"]:
+        name = labels[0] if kind == "dynamic" and labels else kind
+        if name in block.blocks and block.blocks[name].mode != "computed":
+            given.setdefault(name, []).append((kind, at, below))
+        elif name not in RESERVED or (not top and name != "dynamic"):
+            problems += _unexpected_block(block, name, scope, at)
+    for name, inner in block.blocks.items():
+        try:
+            found[name] = _nested(name, inner, given.get(name, []), scope, span)
+        except Failure as failure:
+            problems += failure.problems
+    if problems:
+        raise Failure(*problems)
+    return {name: found[name] for name in sorted(found)}
+
+
+def _unexpected(block: Block, name: str, scope: Scope, span: Span) -> list[Problem]:
+    if name in block.blocks:
+        text = f'An argument named "{name}" is not expected here. Did you mean to define a block of type "{name}"?'
+    else:
+        text = f'An argument named "{name}" is not expected here.{suggestion(name, block.attributes)}'
+    return scope.problem(span, "Unsupported argument", text).problems
+
+
+def _unexpected_block(block: Block, name: str, scope: Scope, span: Span) -> list[Problem]:
+    text = f'Blocks of type "{name}" are not expected here.{suggestion(name, block.blocks)}'
+    if name in block.attributes:
+        text = said("blocks_of_type_name_are", name=name)
+    return scope.problem(span, "Unsupported block type", text).problems
+
+
+def _argument(attribute: Attribute, body: Body, scope: Scope, span: Span) -> Any:
+    name = attribute.name
+    if name not in body["attrs"]:
+        if attribute.required:
+            raise scope.problem(span, *told("missing_required_argument_4", name=name))
+        return None
+    at, node = body["attrs"][name]
+    if attribute.computed and not attribute.optional:
+        raise scope.problem(at, *told("value_for_unconfigurable_attribute", name=name))
+    value = evaluate(node, scope)
+    try:
+        value = convert(value, attribute.type)
+    except ConvertError as error:
+        raise scope.problem(node[1], *told("incorrect_attribute_value_type", name=name, error=error), node) from error
+    if value is None and attribute.required:
+        raise scope.problem(node[1], *told("missing_required_argument_4", name=name))
+    return value
+
+
+def _nested(name: str, block: Block, given: list[Any], scope: Scope, span: Span) -> Any:
+    items: list[Any] = []
+    for kind, at, body in given:
+        for inner_scope, inner_body, inner_at in _expanded(name, kind, at, body, scope):
+            if inner_scope is None:
+                return Unknown(["list", type_of_block(block)])
+            items.append(decode(block, inner_body, inner_scope, inner_at, top=False))
+            if len(items) > MOST_BLOCKS:
+                raise scope.problem(at, *told("too_many_name_blocks_2", name=name, MOST_BLOCKS=MOST_BLOCKS))
+    if block.required and not items:
+        raise scope.problem(span, *told("insufficient_name_blocks", name=name))
+    if block.most and len(items) > block.most:
+        raise scope.problem(given[-1][1], *told("too_many_name_blocks", name=name, most=block.most))
+    if block.mode in ("single", "computed"):
+        return items[0] if items else None
+    return made(Set if block.mode == "set" else List, type_of_block(block), items)
+
+
+def _expanded(name: str, kind: str, at: Span, body: Body, scope: Scope) -> Iterator[tuple[Scope | None, Body, Span]]:
+    """Yield the bodies of a block, which a dynamic one has as many of as its collection has elements."""
+    if kind != "dynamic" or name == "dynamic":
+        yield scope, body, at
+        return
+    content = next((below for each, _, _, below in body["blocks"] if each == "content"), None)
+    if content is None or "for_each" not in body["attrs"]:
+        what = "Missing content block" if content is None else "Missing required argument"
+        why = (
+            'A dynamic block must have a nested block of type "content" to describe the body of each generated block.'
+            if content is None
+            else 'The argument "for_each" is required, but no definition was found.'
+        )
+        raise scope.problem(at, what, why)
+    node: Node = body["attrs"]["for_each"][1]
+    value = bare(evaluate(node, scope))
+    iterator = body["attrs"]["iterator"][1][2] if "iterator" in body["attrs"] else name
+    if isinstance(value, Unknown):
+        decode_try = scope.bind(**{iterator: {"key": Unknown(), "value": Unknown()}})
+        yield None, content, at if decode_try else at
+        return
+    if not isinstance(value, list | dict):
+        raise scope.problem(
+            node[1],
+            *told(
+                "invalid_dynamic_foreach_value" if value is None else "invalid_dynamic_foreach_value_2",
+                it=_word(value),
+            ),
+            node,
+        )
+    pairs = (
+        value.items()
+        if isinstance(value, dict)
+        else ((item, item) for item in value)
+        if isinstance(value, Set)
+        else enumerate(value)
+    )
+    for key, item in pairs:
+        yield scope.bind(**{iterator: {"key": key, "value": item}}), content, at
+
+
+def _word(value: Any) -> str:
+    return {str: "string", bool: "bool"}.get(type(value), "number")
+
+
+def planned(block: Block, config: Value, prior: Value | None) -> Value:
+    """Return what a resource will be: as configured, and as it is where the configuration says nothing."""
+    found: Value = {}
+    for name, attribute in block.attributes.items():
+        found[name] = _planned(attribute, config.get(name), prior)
+    for name, inner in block.blocks.items():
+        found[name] = _planned_block(inner, config.get(name), prior.get(name) if prior else None, fresh=prior is None)
+    return {name: found[name] for name in sorted(found)}
+
+
+def _planned(attribute: Attribute, wanted: Any, prior: Value | None) -> Any:
+    had = prior.get(attribute.name) if prior else None
+    raw = bare(wanted) if marked(wanted) else wanted
+    if raw is None or (
+        attribute.computed
+        and raw == ""
+        and attribute.kind == "s"
+        and prior is not None
+        and empty(had) is False
+        and attribute.name != "api_group"
+    ):
+        if attribute.computed:
+            return had if prior is not None else Unknown(attribute.type)
+        wanted = raw = attribute.default
+    if prior is not None and same(attribute, raw, had):
+        return had if not empty(had) or raw is None else had
+    return wanted
+
+
+def _planned_block(block: Block, wanted: Any, had: Any, *, fresh: bool) -> Any:
+    if block.mode == "computed":
+        return Unknown(["list", type_of_block(block)]) if fresh else had
+    if block.mode == "single" or isinstance(wanted, Unknown):
+        return wanted
+    if not wanted and block.computed:
+        return Unknown(["list", type_of_block(block)]) if fresh else had
+    before = [*had] if isinstance(had, list) else []
+    items = []
+    for at, item in enumerate(wanted or ()):
+        old = before[at] if at < len(before) and block.mode == "list" else _twin(block, item, before)
+        items.append(planned(block, item, old if old is not None else None if fresh else {}))
+    return made(Set if block.mode == "set" else List, type_of_block(block), items)
+
+
+def _twin(block: Block, item: Value, before: list[Value]) -> Value | None:
+    """Return the element of a set that is meant by a configured one."""
+    if block.mode != "set":
+        return None
+    for old in before:
+        if not [*differences(block, planned(block, item, old), old)]:
+            return old
+    return None
+
+
+def differences(block: Block, one: Any, other: Any, at: Path = ()) -> Iterator[tuple[Path, bool]]:
+    """Yield the places where two values differ, and whether a change there replaces the resource."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        if one is not other and not (empty(one) and empty(other)):
+            yield at, block.fixed
+        return
+    for name, attribute in block.attributes.items():
+        if not same(attribute, bare(one.get(name)), bare(other.get(name))):
+            yield (*at, name), attribute.fixed
+    for name, inner in block.blocks.items():
+        if inner.mode != "single":
+            yield from _block_differences(inner, one.get(name), other.get(name), (*at, name))
+
+
+def _block_differences(block: Block, one: Any, other: Any, at: Path) -> Iterator[tuple[Path, bool]]:
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        if not (isinstance(one, Unknown) and isinstance(other, Unknown)):
+            yield at, block.fixed
+        return
+    left, right = [*(one or ())], [*(other or ())]
+    if block.mode == "set":
+        unmatched = [item for item in left if not any(not [*differences(block, item, each)] for each in right)]
+        if unmatched or len(left) != len(right):
+            yield at, block.fixed
+        return
+    if len(left) != len(right):
+        yield at, block.fixed
+    for index, (item, each) in enumerate(zip(left, right, strict=False)):
+        yield from differences(block, item, each, (*at, index))
+
+
+def ignoring(config: Value, prior: Value, paths: list[Path]) -> Value:
+    """Return a configuration in which what is to be ignored is as it was."""
+    found = dict(config)
+    for path in paths:
+        if path[0] not in found:
+            continue
+        if len(path) == 1:
+            found[path[0]] = prior.get(path[0])
+        elif isinstance(found[path[0]], dict):
+            found[path[0]] = _kept(found[path[0]], (prior.get(path[0]) or {}), path[1:])
+        elif isinstance(found[path[0]], list) and isinstance(path[1], int) and path[1] < len(found[path[0]]):
+            had = prior.get(path[0]) or []
+            items = [*found[path[0]]]
+            if path[1] < len(had):
+                items[path[1]] = ignoring(items[path[1]], had[path[1]], [path[2:]]) if len(path) > 2 else had[path[1]]
+            found[path[0]] = made(type(found[path[0]]), ANY, items) if isinstance(found[path[0]], List) else items
+    return found
+
+
+def _kept(wanted: Value, had: Value, path: Path) -> Value:
+    if len(path) > 1 and isinstance(wanted.get(path[0]), dict):
+        return {**wanted, path[0]: _kept(wanted[path[0]], had.get(path[0]) or {}, path[1:])}
+    rest = {key: value for key, value in wanted.items() if key != path[0]}
+    return {**rest, path[0]: had[path[0]]} if path[0] in had else rest

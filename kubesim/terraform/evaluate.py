@@ -1,0 +1,563 @@
+"""Expressions, evaluated in a scope: what names mean there is the affair of ``Names``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from kubesim.terraform import functions
+from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
+from kubesim.terraform.syntax import Node, parse_template
+from kubesim.terraform.values import (
+    ANY,
+    ConvertError,
+    List,
+    Map,
+    Sensitive,
+    Set,
+    Unknown,
+    bare,
+    common,
+    convert,
+    equal,
+    hcl,
+    known,
+    marked,
+    text_of,
+    type_name,
+    type_of,
+)  # fmt: skip
+
+ROOTS = {"var": "an input variable", "local": "a local value", "module": "a module call", "data": "a data resource"}
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "+": operator.add, "-": operator.sub,
+    "*": operator.mul,
+}  # fmt: skip
+NOT_IN = "The given key does not identify an element in this collection value"
+MAX_ELEMENTS = 100_000
+
+
+class Names(Protocol):
+    """What the names of a module mean."""
+
+    def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
+        """Return the value of a name, and how many of the steps after its root it has taken."""
+
+    def read(self, path: str) -> str:
+        """Return the text of a file. Raises ValueError."""
+
+    def absolute(self, path: str) -> str:
+        """Return a path from the root of the pod's files."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The place of an expression: whose names, which file, in which block."""
+
+    names: Names
+    file: str
+    within: str = ""
+    bound: dict[str, Any] = field(default_factory=dict)
+    address: str = ""
+
+    def bind(self, **values: Any) -> Scope:
+        """Return this scope with more names."""
+        return replace(self, bound={**self.bound, **values})
+
+    def problem(self, span: Span, summary: str, detail: str, node: Node | None = None) -> Failure:
+        """Return a problem at a place; ``node`` is the expression whose parts are told."""
+        told = sorted({*self._told(node)}) if node is not None else []
+        return Failure(Problem(summary, detail, self.file, span, self.within, told, address=self.address))
+
+    def rendered(self, text: str, given: dict[str, Any], file: str) -> Any:
+        """Return what a template with values of its own makes."""
+        return evaluate(parse_template(text, file), Scope(_Given(self.names), file, bound=given))
+
+    def _told(self, node: Node) -> Iterator[str]:
+        for each in references(node):
+            try:
+                value = evaluate(each, self)
+            except Failure:
+                continue
+            yield f"{spelled(each)} {described(value)}"
+
+
+class _Given:
+    """The names of a template: none but those that are given."""
+
+    def __init__(self, names: Names) -> None:
+        self.read, self.absolute = names.read, names.absolute
+
+    def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
+        """Refuse every name."""
+        raise scope.problem(node[1], "Invalid reference", f'vars map does not contain key "{root}"')
+
+
+def references(node: Any) -> Iterator[Node]:
+    """Yield the names that an expression mentions, each with its steps."""
+    if not isinstance(node, list) or not node:
+        return
+    if node[0] in ("attr", "index", "root") and isinstance(node[1], list) and _plain_chain(node):
+        if node[0] != "root":
+            yield node
+        return
+    for each in node[1:]:
+        yield from references(each) if isinstance(each, list) and each and isinstance(each[0], str) else _below(each)
+
+
+def _below(node: Any) -> Iterator[Node]:
+    if isinstance(node, list):
+        for each in node:
+            yield from (
+                references(each) if isinstance(each, list) and each and isinstance(each[0], str) else _below(each)
+            )
+
+
+def _plain_chain(node: Node) -> bool:
+    while node[0] != "root":
+        if node[0] not in ("attr", "index") or (node[0] == "index" and node[3][0] != "lit"):
+            return False
+        node = node[2]
+    return True
+
+
+def spelled(node: Node) -> str:
+    """Return a chain of steps as it is written."""
+    if node[0] == "attr":
+        return f"{spelled(node[2])}.{node[3]}"
+    if node[0] == "index":
+        return f"{spelled(node[2])}[{hcl(node[3][2]) if node[3][0] == 'lit' else '...'}]"
+    return str(node[2]) if node[0] == "root" else "..."
+
+
+def described(value: Any) -> str:
+    """Return what a message tells of a value."""
+    if isinstance(value, Sensitive):
+        return "has a sensitive value"
+    if isinstance(value, Unknown):
+        return f"is a {type_name(value.type)}" if value.type != ANY else "will be known only after apply"
+    if isinstance(value, dict | list):
+        word = "attribute" if isinstance(value, dict) and not isinstance(value, Map) else "element"
+        text = f"is {type_name(type_of(value))} with {len(value)} {word}{'' if len(value) == 1 else 's'}"
+        return text.replace(f"with 0 {word}s", f"with no {word}s") if not value else text
+    return f"is {hcl(value)}"
+
+
+def evaluate(node: Node, scope: Scope) -> Any:
+    """Return the value of an expression. Raises Failure."""
+    return EVALUATORS[node[0]](node, scope)
+
+
+def _literal(node: Node, scope: Scope) -> Any:
+    return node[2]
+
+
+def _paren(node: Node, scope: Scope) -> Any:
+    return evaluate(node[2], scope)
+
+
+def _template(node: Node, scope: Scope) -> Any:
+    if len(node[2]) == 1 and node[2][0][0] not in ("if", "each"):
+        return evaluate(node[2][0], scope)
+    return _joined(node[2], scope)
+
+
+def _joined(parts: list[Node], scope: Scope) -> Any:
+    found, secret, open_ = [], False, False
+    for part in parts:
+        value = evaluate(part, scope)
+        secret = secret or marked(value)
+        value = bare(value)
+        if isinstance(value, Unknown):
+            open_ = True
+            continue
+        if value is None:
+            raise scope.problem(part[1], *told("invalid_template_interpolation_value"), part)
+        try:
+            found.append(convert(value, "string"))
+        except ConvertError as error:
+            raise scope.problem(
+                part[1], *told("invalid_template_interpolation_value_2", it=str(error).partition(",")[0]), part
+            ) from error
+    result: Any = Unknown("string") if open_ else "".join(found)
+    return Sensitive(result) if secret else result
+
+
+def _directive(node: Node, scope: Scope) -> Any:
+    holds = _truth(node[2], scope, "The if directive requires a boolean condition")
+    return Unknown("string") if isinstance(holds, Unknown) else _joined(node[3] if holds else node[4], scope)
+
+
+def _repeated(node: Node, scope: Scope) -> Any:
+    _, _, key, name, source, parts = node
+    pairs = _pairs(source, scope)
+    if pairs is None:
+        return Unknown("string")
+    texts = [_joined(parts, scope.bind(**{key or "": index, name: item})) for index, item in pairs]
+    return Unknown("string") if not all(map(known, texts)) else "".join(bare(texts))
+
+
+def _chain(node: Node, scope: Scope) -> Any:
+    """Evaluate a name with the steps after it."""
+    steps: list[Node] = []
+    while node[0] in ("attr", "index"):
+        steps.insert(0, node)
+        node = node[2]
+    if node[0] != "root":
+        value, taken = evaluate(node, scope), 0
+    elif node[2] in scope.bound:
+        value, taken = scope.bound[node[2]], 0
+    else:
+        value, taken = scope.names.lookup(scope, node[2], steps, node)
+    for step in steps[taken:]:
+        value = take(value, step, scope)
+    return value
+
+
+def take(value: Any, step: Node, scope: Scope) -> Any:
+    """Return an attribute or element of a value. Raises Failure."""
+    if isinstance(value, Sensitive):
+        return Sensitive(take(value.value, step, scope))
+    if step[0] == "attr":
+        return _attribute(value, step[3], step, scope)
+    key = evaluate(step[3], scope)
+    if isinstance(key, Sensitive):
+        return Sensitive(take(value, [*step[:3], ["lit", step[3][1], key.value]], scope))
+    return element(value, key, step, scope)
+
+
+def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
+    span = [*node[2][1][2:], *node[1][2:]] if node[0] == "attr" else node[1]
+    if isinstance(value, Unknown):
+        return Unknown(_type_at(value.type, name))
+    if value is None:
+        raise scope.problem(
+            span,
+            *told("attempt_to_get_attribute_from"),
+            node[2],
+        )
+    if isinstance(value, dict) and name in value:
+        return value[name]
+    if isinstance(value, Map):
+        raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node[2])
+    if isinstance(value, dict):
+        raise scope.problem(
+            span,
+            *told("unsupported_attribute", name=name, near=suggestion(name, value)),
+            node[2],
+        )
+    word = {str: "a primitive-typed value", bool: "a primitive-typed value"}.get(
+        type(value), "a primitive-typed value"
+    )
+    why = f"Can't access attributes on {word} ({type_name(type_of(value))})."
+    if isinstance(value, list):
+        why = said("cant_access_attributes_on_a")
+        if isinstance(value, Set):
+            why = "This value does not have any attributes."
+    raise scope.problem(span, "Unsupported attribute", why, node[2])
+
+
+def _type_at(kind: Any, key: Any) -> Any:
+    if isinstance(kind, list):
+        if kind[0] == "object":
+            return kind[1].get(key, ANY)
+        if kind[0] == "tuple":
+            return kind[1][key] if isinstance(key, int) and key < len(kind[1]) else ANY
+        return kind[1]
+    return ANY
+
+
+def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
+    """Return the element of a collection under a key. Raises Failure."""
+    span = [*node[2][1][2:], *node[1][2:]]
+    if isinstance(value, Unknown) or isinstance(key, Unknown):
+        return Unknown(
+            _type_at(value.type, key) if isinstance(value, Unknown) and not isinstance(key, Unknown) else ANY
+        )
+    if isinstance(value, Set):
+        raise scope.problem(span, *told("invalid_index_2"), node[2])
+    if value is None:
+        raise scope.problem(span, *told("attempt_to_index_null_value"), node[2])
+    try:
+        if isinstance(value, dict):
+            name = convert(key, "string")
+            if name in value:
+                return value[name]
+            if not isinstance(value, Map) and name is not None:
+                raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node)
+            raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node)
+        if isinstance(value, list):
+            at = convert(key, "number")
+            if isinstance(at, int) and 0 <= at < len(value):
+                return value[at]
+            why = (
+                "the collection has no elements"
+                if not value
+                else "a negative number is not a valid index for a sequence"
+                if at < 0
+                else "the given index is greater than or equal to the length of the collection"
+            )
+            raise scope.problem(span, "Invalid index", f"{NOT_IN}: {why}.", node[2])
+    except ConvertError as error:
+        raise scope.problem(span, "Invalid index", f"{NOT_IN}: {error}.", node[2]) from error
+    raise scope.problem(span, *told("invalid_index"), node[2])
+
+
+def _splat(node: Node, scope: Scope) -> Any:
+    value = evaluate(node[2], scope)
+    if isinstance(value, Sensitive):
+        return Sensitive(_splatted(value.value, node, scope))
+    return _splatted(value, node, scope)
+
+
+def _splatted(value: Any, node: Node, scope: Scope) -> Any:
+    if isinstance(value, Unknown):
+        return Unknown()
+    items = [] if value is None else [*value] if isinstance(value, list) else [value]
+    found = []
+    for item in items:
+        for step in node[3]:
+            whole = [step[0], node[1], node[2], step[1]]
+            item = take(item, whole, scope)
+        found.append(item)
+    return found
+
+
+def _tuple(node: Node, scope: Scope) -> Any:
+    return [evaluate(each, scope) for each in node[2]]
+
+
+def _object(node: Node, scope: Scope) -> Any:
+    found = {}
+    for key, value in node[2]:
+        name = evaluate(key, scope)
+        if isinstance(name, Unknown):
+            return Unknown()
+        try:
+            found[convert(_not_null(bare(name)), "string")] = evaluate(value, scope)
+        except ConvertError as error:
+            raise scope.problem(key[1], *told("incorrect_key_type", error=error), key) from error
+    return found
+
+
+def _not_null(value: Any) -> Any:
+    if value is None:
+        raise ConvertError("string required, but have null")
+    return value
+
+
+def _pairs(node: Node, scope: Scope) -> list[tuple[Any, Any]] | None:
+    """Return keys and items of what is gone through; None where they are unknown."""
+    value = evaluate(node, scope)
+    secret, value = isinstance(value, Sensitive), value.value if isinstance(value, Sensitive) else value
+    if isinstance(value, Unknown):
+        return None
+    if isinstance(value, dict):
+        pairs: list[tuple[Any, Any]] = sorted(value.items())
+    elif isinstance(value, list):
+        pairs = [(item, item) for item in value] if isinstance(value, Set) else [*enumerate(value)]
+    else:
+        what = "null" if value is None else f"a {type_name(type_of(value))}"
+        raise scope.problem(
+            node[1],
+            *told("iteration_over_null_value" if value is None else "iteration_over_noniterable_value", what=what),
+            node,
+        )
+    if len(pairs) > MAX_ELEMENTS:
+        raise scope.problem(node[1], *told("too_many_elements", MAX_ELEMENTS=MAX_ELEMENTS))
+    return [(key, Sensitive(item)) for key, item in pairs] if secret else pairs
+
+
+def _for_list(node: Node, scope: Scope) -> Any:
+    _, _, key, name, source, item, condition = node
+    found: list[Any] = []
+    pairs = _pairs(source, scope)
+    if pairs is None:
+        _tried(scope.bind(**{key or "": Unknown(), name: Unknown()}), item, condition)
+        return Unknown()
+    for index, each in pairs:
+        inner = scope.bind(**{key or "": index, name: each})
+        holds = _holds(condition, inner)
+        if isinstance(holds, Unknown):
+            return Unknown()
+        if holds:
+            found.append(evaluate(item, inner))
+    return found
+
+
+def _tried(scope: Scope, *nodes: Node | None) -> None:
+    """Look for mistakes in what cannot be evaluated yet."""
+    for node in nodes:
+        if node is not None:
+            evaluate(node, scope)
+
+
+def _holds(condition: Node | None, scope: Scope) -> Any:
+    return condition is None or _truth(condition, scope, "The 'if' clause value is invalid")
+
+
+def _for_object(node: Node, scope: Scope) -> Any:
+    _, _, key, name, source, naming, item, condition, group = node
+    found: dict[str, Any] = {}
+    pairs = _pairs(source, scope)
+    if pairs is None:
+        _tried(scope.bind(**{key or "": Unknown(), name: Unknown()}), naming, item, condition)
+        return Unknown()
+    for index, each in pairs:
+        inner = scope.bind(**{key or "": index, name: each})
+        holds = _holds(condition, inner)
+        label = bare(evaluate(naming, inner)) if not isinstance(holds, Unknown) and holds else None
+        if isinstance(holds, Unknown) or isinstance(label, Unknown):
+            return Unknown()
+        if not holds:
+            continue
+        try:
+            label = convert(_not_null(label), "string")
+        except ConvertError as error:
+            raise inner.problem(naming[1], *told("invalid_object_key", error=error), naming) from error
+        value = evaluate(item, inner)
+        if group:
+            found.setdefault(label, []).append(value)
+        elif label in found:
+            raise inner.problem(naming[1], *told("duplicate_object_key", label=label), naming)
+        else:
+            found[label] = value
+    return dict(sorted(found.items()))
+
+
+def _truth(node: Node, scope: Scope, why: str) -> Any:
+    value = bare(evaluate(node, scope))
+    try:
+        if value is None:
+            raise ConvertError("The condition value is null. Conditions must either be true or false.")
+        return convert(value, "bool")
+    except ConvertError as error:
+        text = str(error) if value is None else "The condition expression must be of type bool."
+        raise scope.problem(
+            node[1], "Null condition" if value is None else "Incorrect condition type", text, node
+        ) from error
+
+
+def _conditional(node: Node, scope: Scope) -> Any:
+    condition = evaluate(node[2], scope)
+    holds = _truth(["lit", node[2][1], condition], scope, "")
+    if isinstance(holds, Unknown):
+        results = [evaluate(node[3], scope), evaluate(node[4], scope)]
+        kinds = [type_of(each) for each in results if each is not None]
+        return Unknown(kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else ANY)
+    chosen = evaluate(node[3] if holds else node[4], scope)
+    try:
+        other = evaluate(node[4] if holds else node[3], scope)
+    except Failure:
+        return chosen  # the branch that does not count may not be possible at all, as in a[0] of an empty list
+    try:
+        pair = common(bare(chosen), bare(other)) if holds else common(bare(other), bare(chosen))[::-1]
+    except ConvertError as error:
+        raise scope.problem(
+            node[1],
+            *told("inconsistent_conditional_result_types", it=str(error)[0].upper(), it2=str(error)[1:]),
+            node,
+        ) from error
+    result = pair[0] if type(pair[0]) is not type(chosen) and not marked(chosen) else chosen
+    return Sensitive(result) if isinstance(condition, Sensitive) else result
+
+
+def _binary(node: Node, scope: Scope) -> Any:
+    _, _, sign, left, right = node
+    one, other = evaluate(left, scope), evaluate(right, scope)
+    if marked(one) or marked(other):
+        return Sensitive(_operated(sign, bare(one), bare(other), node, scope))
+    return _operated(sign, one, other, node, scope)
+
+
+def _operated(sign: str, one: Any, other: Any, node: Node, scope: Scope) -> Any:
+    if sign in ("==", "!="):
+        if not known(one) or not known(other):
+            return (
+                Unknown("bool")
+                if None not in (one, other) or isinstance(one, Unknown) or isinstance(other, Unknown)
+                else sign == "!="
+            )
+        return equal(one, other) == (sign == "==")
+    kind = "bool" if sign in ("&&", "||") else "number"
+    one, other = _operand(one, kind, "left", node, scope), _operand(other, kind, "right", node, scope)
+    if kind == "bool" and (one is (sign == "||") or other is (sign == "||")):
+        return sign == "||"
+    if isinstance(one, Unknown) or isinstance(other, Unknown):
+        return Unknown("bool" if kind == "bool" or sign[0] in "<>" else "number")
+    if kind == "bool":
+        return sign == "&&"
+    if sign in "/%":
+        if other == 0:
+            raise scope.problem(node[1], "Division by zero", "Cannot divide by zero.", node)
+        return (one // other if one % other == 0 else one / other) if sign == "/" else one - other * int(one / other)
+    return COMPARE[sign](one, other)
+
+
+def _operand(value: Any, kind: str, side: str, node: Node, scope: Scope) -> Any:
+    try:
+        if value is None:
+            raise ConvertError("argument must not be null")
+        return convert(value, kind)
+    except ConvertError as error:
+        what = "operand" if side == "only" else f"{side} operand"
+        article = f"a {kind} is required" if value is not None else str(error)
+        raise scope.problem(node[1], *told("invalid_operand", what=what, article=article), node) from error
+
+
+def _unary(node: Node, scope: Scope) -> Any:
+    value = evaluate(node[3], scope)
+    raw = _operand(bare(value), "bool" if node[2] == "!" else "number", "only", node, scope)
+    result = raw if isinstance(raw, Unknown) else (not raw if node[2] == "!" else -raw)
+    return Sensitive(result) if marked(value) else result
+
+
+def _call(node: Node, scope: Scope) -> Any:
+    _, span, name, given, expand = node
+    name = name.removeprefix("core::")
+    if name in ("try", "can"):
+        return _attempt(name, given, scope, node)
+    found = functions.functions().get(name)
+    if found is None:
+        here, near = [*span[:3], span[1] + len(name)], suggestion(name, functions.functions())
+        key = (
+            "unsupported_function" if "::" in name or name in functions.table()["unsupported"] else "unknown_function"
+        )
+        raise scope.problem([span[0], span[1], span[0], here[3]], *told(key, name=name, near=near))
+    values = [evaluate(each, scope) for each in given]
+    if expand:
+        last = bare(values.pop())
+        if isinstance(last, Unknown):
+            return Unknown(found.result)
+        values += [*(last or ())]
+    try:
+        return functions.call(found, name, values, scope)
+    except functions.CallError as error:
+        at = given[min(error.at, len(given) - 1)][1] if error.at is not None and given else span
+        summary = "Invalid function argument" if error.at is not None else error.summary
+        raise scope.problem(at, summary, error.told(name), node if summary != error.summary else None) from error
+
+
+def _attempt(name: str, given: list[Node], scope: Scope, node: Node) -> Any:
+    for each in given:
+        try:
+            value = evaluate(each, scope)
+        except Failure:
+            continue
+        if name == "can":
+            return True if known(value) else Unknown("bool")
+        return value
+    if name == "can":
+        return False
+    why = "no expression succeeded. At least one expression must produce a successful result"
+    raise scope.problem(node[1], *told("error_in_function_call", why=why))
+
+
+EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
+    "lit": _literal, "paren": _paren, "tpl": _template, "if": _directive, "each": _repeated, "root": _chain,
+    "attr": _chain, "index": _chain, "splat": _splat, "tuple": _tuple, "object": _object, "forl": _for_list,
+    "foro": _for_object, "cond": _conditional, "bin": _binary, "un": _unary, "call": _call,
+}  # fmt: skip
+__all__ = ["Scope", "evaluate", "text_of", "List"]

@@ -1,0 +1,529 @@
+"""The functions of the language; ``functions.yaml`` has their names and parameters."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import ipaddress
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote_plus
+
+import yaml
+
+from kubesim.terraform.values import (
+    ANY,
+    ConvertError,
+    List,
+    Map,
+    Sensitive,
+    Set,
+    Type,
+    Unknown,
+    bare,
+    convert,
+    equal,
+    known,
+    made,
+    marked,
+    plain,
+    text_of,
+    type_name,
+    type_of,
+    unified,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from kubesim.terraform.evaluate import Scope
+
+MAX_RESULT, MAX_PRODUCT, MAX_WIDTH = 4 << 20, 100_000, 10_000
+KINDS: dict[str, Type] = {"s": "string", "n": "number", "b": "bool", "S": ["list", "string"]}
+FAILED = "Error in function call"
+VERB = re.compile(r"%(%|(?:\[(\d+)\])?([-+ #0]*)(\d*)(?:\.(\d+))?([a-zA-Z]))")
+
+
+class CallError(Exception):
+    """A call that fails: because of the argument ``at``, or altogether."""
+
+    def __init__(self, text: str, at: int | None = None, parameter: str = "", summary: str = FAILED) -> None:
+        super().__init__(text)
+        self.at, self.parameter, self.summary = at, parameter, summary
+
+    def told(self, name: str) -> str:
+        """Return the message for a function."""
+        if self.at is not None:
+            return f'Invalid value for "{self.parameter}" parameter: {self}.'
+        return f'Call to function "{name}" failed: {self}.' if self.summary == FAILED else str(self)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function: names, kinds and numbers of its parameters, and what it does."""
+
+    params: tuple[tuple[str, str, str], ...]
+    run: Callable[..., Any]
+    result: Type
+    open: bool
+    scoped: bool
+
+
+def call(function: Function, name: str, values: list[Any], scope: Scope) -> Any:
+    """Return what a function makes of values. Raises CallError."""
+    _check_count(function, name, len(values))
+    if function.open:
+        return function.run(*values)
+    secret, values = any(map(marked, values)), [bare(value) for value in values]
+    if not all(map(known, values)):
+        return Sensitive(Unknown(function.result)) if secret else Unknown(function.result)
+    values = [_converted(function, at, value) for at, value in enumerate(values)]
+    try:
+        found = function.run(*([scope] if function.scoped else []), *values)
+    except (ConvertError, OverflowError, ValueError) as error:
+        raise CallError(str(error)) from error
+    if isinstance(found, str) and len(found) > MAX_RESULT:
+        raise CallError(f"the result is longer than {MAX_RESULT >> 20} MiB")
+    return Sensitive(found) if secret else found
+
+
+def _check_count(function: Function, name: str, count: int) -> None:
+    least, params = sum(1 for each in function.params if not each[2]), function.params
+    if count < least:
+        text = f'Function "{name}" expects {least} argument(s). Missing value for "{params[count][0]}".'
+        raise CallError(text, summary="Not enough function arguments")
+    if count > len(params) and not (params and params[-1][2] == "*"):
+        text = f'Function "{name}" expects only {len(params)} argument(s).'
+        raise CallError(text, summary="Too many function arguments")
+
+
+def _converted(function: Function, at: int, value: Any) -> Any:
+    name, kind, _ = function.params[min(at, len(function.params) - 1)]
+    try:
+        if value is None and kind != "a":
+            raise ConvertError("argument must not be null")
+        if kind == "l" and not isinstance(value, list):
+            raise ConvertError("list of any single type required")
+        if kind == "m" and not isinstance(value, dict):
+            raise ConvertError("map of any single type required")
+        return convert(value, KINDS[kind]) if kind in KINDS else value
+    except ConvertError as error:
+        raise CallError(str(error), at, name) from error
+
+
+def _like(model: Any, items: Any) -> Any:
+    """Return items as a list of the kind of another, or a tuple."""
+    return made(List, model.elem, items) if isinstance(model, List | Set) else [*items]
+
+
+def _listed(items: list[Any]) -> Any:
+    try:
+        items = unified(items)
+    except ConvertError:
+        return items
+    return made(List, type_of(items[0]) if items else ANY, items)
+
+
+def _format(form: str, *values: Any) -> str:
+    used, highest = 0, 0
+
+    def one(found: re.Match[str]) -> str:
+        nonlocal used, highest
+        if found[1] == "%":
+            return "%"
+        used = int(found[2]) if found[2] else used + 1
+        highest = max(highest, used)
+        if not 0 < used <= len(values):
+            where = f"{json.dumps(found[0])} at {found.start()}: need index {used - 1} but have {len(values)} total"
+            raise CallError(f"not enough arguments for {where}")
+        if max(int(found[4] or 0), int(found[5] or 0)) > MAX_WIDTH:
+            raise CallError("the width is too large")
+        try:
+            return _verb(found, values[used - 1])
+        except (ConvertError, TypeError) as error:
+            where = f"{json.dumps(found[0])} at {found.start()}"
+            raise CallError(f"unsupported value for {where}: {error}") from error
+
+    text = VERB.sub(one, form)
+    if highest < len(values):
+        raise CallError(f"too many arguments; only {highest} used by format string")
+    return text
+
+
+def _verb(found: re.Match[str], value: Any) -> str:
+    flags, width, precision, verb = found[3], found[4], found[5], found[6]
+    if verb in "dxXo":
+        return str(f"%{flags}{width}{verb}" % int(convert(value, "number")))
+    if verb in "eEfgG":
+        return str(f"%{flags}{width}{'.' + precision if precision else ''}{verb}" % convert(value, "number"))
+    if verb == "v":
+        text = _json(value) if isinstance(value, list | dict | bool) or value is None else convert(value, "string")
+    elif verb in "sq":
+        text = convert(value, "string")[: int(precision) if precision else None]
+        text = json.dumps(text, ensure_ascii=False) if verb == "q" else text
+    elif verb in "tb":
+        text = _json(convert(value, "bool")) if verb == "t" else f"{int(convert(value, 'number')):b}"
+    else:
+        raise ConvertError(f"unsupported format verb '{verb}'")
+    return f"{text:{'<' if '-' in flags else '>'}{width or 0}}"
+
+
+def _formatlist(form: str, *values: Any) -> Any:
+    size = max((len(each) for each in values if isinstance(each, list)), default=1)
+    rows = [[each[at] if isinstance(each, list) else each for each in values] for at in range(size)]
+    return made(List, "string", [_format(form, *row) for row in rows])
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _yaml(value: Any, indent: int = 0) -> str:
+    pad = "  " * indent
+    if isinstance(value, dict) and value:
+        return "".join(f"{pad}{json.dumps(key)}:{_yaml_item(item, indent)}" for key, item in sorted(value.items()))
+    if isinstance(value, list) and value:
+        return "".join(f"{pad}- {_yaml(item, indent + 1)[len(pad) + 2 :]}" for item in value)
+    return f"{pad}{json.dumps(value, ensure_ascii=False)}\n"
+
+
+def _yaml_item(value: Any, indent: int) -> str:
+    if isinstance(value, dict | list) and value:
+        return "\n" + _yaml(value, indent + isinstance(value, dict))
+    return f" {json.dumps(value, ensure_ascii=False)}\n"
+
+
+def _yamldecode(text: str) -> Any:
+    try:
+        return json.loads(json.dumps(yaml.safe_load(text), default=str))
+    except yaml.YAMLError as error:
+        raise CallError(str(error).splitlines()[0], 0, "src") from error
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise CallError(f"invalid regexp pattern: {error}", 0, "pattern") from error
+
+
+def _matched(found: re.Match[str] | None) -> Any:
+    if found is None:
+        raise CallError("pattern did not match any part of the given string")
+    if found.re.groupindex:
+        return {name: found[name] for name in sorted(found.re.groupindex)}
+    return [*found.groups()] if found.re.groups else found[0]
+
+
+def _replace(text: str, part: str, other: str) -> str:
+    if len(part) > 1 and part[0] == part[-1] == "/":
+        return _compiled(part[1:-1]).sub(re.sub(r"\$\{?(\w+)\}?", r"\\g<\1>", other), text)
+    if text.count(part) * len(other) > MAX_RESULT:
+        raise CallError(f"the result is longer than {MAX_RESULT >> 20} MiB")
+    return text.replace(part, other)
+
+
+def _lookup(held: dict[str, Any], key: str, *default: Any) -> Any:
+    if key not in held and not default:
+        raise CallError(f"lookup failed to find key {json.dumps(key)}")
+    return held[key] if key in held else default[0]
+
+
+def _inner(value: Any) -> Any:
+    return value.value if isinstance(value, Sensitive) else value
+
+
+def _as_open(work: Callable[[Any], Any], result: Type) -> Callable[[Any], Any]:
+    """Return a function of a value that may be sensitive, or not known at all."""
+
+    def run(value: Any) -> Any:
+        raw = _inner(value)
+        found = Unknown(result) if isinstance(raw, Unknown) else work(raw)
+        return Sensitive(found) if isinstance(value, Sensitive) else found
+
+    return run
+
+
+def _merge(*maps: Any) -> Any:
+    given = [_inner(each) for each in maps]
+    for at, each in enumerate(given):
+        if isinstance(each, Unknown):
+            return Unknown()
+        if each is not None and not isinstance(each, dict):
+            raise CallError(f'arguments must be maps or objects, got "{type_name(type_of(each))}"', at, "maps")
+    found: Any = dict(sorted((key, item) for each in given for key, item in (each or {}).items()))
+    found |= {key: item for each in given for key, item in (each or {}).items()}
+    if given and all(isinstance(each, Map) for each in given if each is not None):
+        found = made(Map, next((each.elem for each in given if each), ANY), found)
+    return Sensitive(found) if any(isinstance(each, Sensitive) for each in maps) else found
+
+
+def _length(raw: Any) -> int:
+    if not isinstance(raw, str | list | dict):
+        text = "argument must be a string, a collection type, or a structural type"
+        raise CallError(text, 0, "value")
+    return len(raw)
+
+
+def _keys(raw: Any) -> Any:
+    if not isinstance(raw, dict):
+        raise CallError("must have map or object type", 0, "inputMap")
+    return made(List, "string", sorted(raw)) if isinstance(raw, Map) else sorted(raw)
+
+
+def _values(held: dict[str, Any]) -> Any:
+    items = [held[key] for key in sorted(held)]
+    return made(List, held.elem, items) if isinstance(held, Map) else items
+
+
+def _coalesce(*values: Any) -> Any:
+    for value in values:
+        raw = bare(value)
+        if isinstance(raw, Unknown) or raw not in (None, ""):
+            return value
+    raise CallError("no non-null, non-empty-string arguments")
+
+
+def _coalescelist(*values: Any) -> Any:
+    if (found := next((value for value in values if value), None)) is None:
+        raise CallError("no non-null arguments")
+    return found
+
+
+def _concat(*lists: Any) -> Any:
+    items = [item for each in lists for item in each]
+    model = next((each for each in lists if each), None)
+    return _like(model if all(isinstance(each, List) for each in lists) else None, items)
+
+
+def _flatten(items: list[Any]) -> list[Any]:
+    return [inner for item in items for inner in (_flatten(item) if isinstance(item, list) else [item])]
+
+
+def _element(items: list[Any], at: Any) -> Any:
+    if not items:
+        raise CallError("cannot use element function with an empty list")
+    return items[int(at) % len(items)]
+
+
+def _index(items: list[Any], wanted: Any) -> int:
+    if (found := next((at for at, item in enumerate(items) if equal(item, wanted)), None)) is None:
+        raise CallError("item not found")
+    return found
+
+
+def _slice(items: list[Any], start: int, end: int) -> Any:
+    if end > len(items):
+        raise CallError("end index must not be greater than the length of the list", 2, "end_index")
+    if not 0 <= start <= end:
+        raise CallError("start index must not be greater than end index", 1, "start_index")
+    return _like(items, items[start:end])
+
+
+def _range(*given: float) -> Any:
+    start, end = (0.0, given[0]) if len(given) == 1 else given[:2]
+    step = given[2] if len(given) > 2 else 1 if end >= start else -1
+    if step == 0 or abs(end - start) / abs(step) > 1024:
+        raise CallError("more than 1024 values were generated" if step else "step must not be zero")
+    count = max(math.ceil((end - start) / step), 0)
+    found = [start + at * step for at in range(count)]
+    return made(List, "number", [int(each) if float(each).is_integer() else each for each in found])
+
+
+def _one(items: Any) -> Any:
+    if len(items) > 1:
+        raise CallError("must be a list, set, or tuple value with either zero or one elements", 0, "list")
+    return items[0] if items else None
+
+
+def _code(item: Any) -> str:
+    return json.dumps(plain(item), sort_keys=True)
+
+
+def _sets(choose: Callable[[list[set[str]]], set[str]]) -> Callable[..., Any]:
+    def run(*sets: Any) -> Any:
+        held = {_code(item): item for each in sets for item in each}
+        chosen = choose([{_code(item) for item in each} for each in sets])
+        elem = type_of(next(iter(held.values()))) if held else ANY
+        return made(Set, elem, [held[key] for key in held if key in chosen])
+
+    return run
+
+
+def _setproduct(*sets: Any) -> Any:
+    if math.prod(map(len, sets)) > MAX_PRODUCT:
+        raise CallError("the result has too many elements")
+    rows = [[*row] for row in itertools.product(*sets)]
+    return made(Set, type_of(rows[0]), rows) if rows and any(isinstance(each, Set) for each in sets) else rows
+
+
+def _sum(items: list[Any]) -> Any:
+    if not items:
+        raise CallError("cannot sum an empty list")
+    return sum(convert(item, "number") for item in items)
+
+
+def _zipmap(keys: list[str], items: list[Any]) -> Any:
+    if len(keys) != len(items):
+        raise CallError(f"number of keys ({len(keys)}) does not match number of values ({len(items)})")
+    found = dict(sorted(zip(keys, items, strict=True)))
+    return made(Map, items.elem, found) if isinstance(items, List) else found
+
+
+def _pow(base: float, power: float) -> float:
+    return base**power if abs(power) < 1000 and abs(base) < 1e50 else math.pow(base, power)
+
+
+def _cidr(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    if "/" not in text:
+        raise CallError(f"invalid CIDR expression: invalid CIDR address: {text}")
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError as error:
+        raise CallError(f"invalid CIDR expression: invalid CIDR address: {text}") from error
+
+
+def _cidrhost(prefix: str, number: int) -> str:
+    net = _cidr(prefix)
+    if not -net.num_addresses <= number < net.num_addresses:
+        raise CallError(f"prefix of {net.prefixlen} does not accommodate a host numbered {number}")
+    return str(net[number])
+
+
+def _cidrsubnet(prefix: str, bits: int, number: int) -> str:
+    net = _cidr(prefix)
+    if not 0 <= bits <= net.max_prefixlen - net.prefixlen:
+        raise CallError(f"insufficient address space to extend prefix of {net.prefixlen} by {bits}")
+    if not 0 <= number < 1 << bits:
+        raise CallError(f"prefix extension of {bits} does not accommodate a subnet numbered {number}")
+    base = int(net.network_address) + (number << (net.max_prefixlen - net.prefixlen - bits))
+    return f"{ipaddress.ip_address(base)}/{net.prefixlen + bits}"
+
+
+def _read(scope: Scope, path: str) -> str:
+    try:
+        return scope.names.read(path)
+    except ValueError as error:
+        raise CallError(str(error), 0, "path") from error
+
+
+def _exists(scope: Scope, path: str) -> bool:
+    try:
+        scope.names.read(path)
+    except ValueError as error:
+        if "no file exists" not in str(error):
+            raise CallError(str(error), 0, "path") from error
+        return False
+    return True
+
+
+def _templatefile(scope: Scope, path: str, given: dict[str, Any]) -> Any:
+    return scope.rendered(_read(scope, path), given, path)
+
+
+def _to(kind: Type) -> Callable[[Any], Any]:
+    def run(raw: Any) -> Any:
+        try:
+            found = convert(raw, kind)
+        except ConvertError as error:
+            name = type_name(kind).removesuffix(" of dynamic")
+            text = f"cannot convert {type_name(type_of(raw))} to {name}"
+            if kind == "number" and isinstance(raw, str):
+                text = f"cannot convert {json.dumps(raw)} to number; given string must be a decimal"
+                text += " representation of a number"
+            raise CallError(text, 0, "v") from error
+        if isinstance(found, List | Set | Map) and found.elem == ANY and found:
+            found.elem = type_of(next(iter(found.values() if isinstance(found, dict) else found)))
+        return found
+
+    return _as_open(run, kind)
+
+
+def _digest(name: str) -> Callable[[str], str]:
+    return lambda text: hashlib.new(name, text.encode(), usedforsecurity=False).hexdigest()
+
+
+def _contains(items: Any, wanted: Any) -> Any:
+    raw, sought = bare(items), bare(wanted)
+    if isinstance(raw, Unknown) or isinstance(sought, Unknown):
+        return Unknown("bool")
+    if any(equal(item, sought) for item in raw if known(item)):
+        return True
+    return False if known(raw) else Unknown("bool")
+
+
+def _substr(text: str, start: int, length: int) -> str:
+    start = start if start >= 0 else max(len(text) + start, 0)
+    return text[start:] if length < 0 else text[start : start + length]
+
+
+def _join(separator: str, *lists: list[str]) -> str:
+    return separator.join(item for each in lists for item in each)
+
+
+RUN: dict[str, Callable[..., Any]] = {
+    "abs": abs, "ceil": math.ceil, "floor": math.floor, "log": math.log, "max": max, "min": min, "pow": _pow,
+    "signum": lambda n: (n > 0) - (n < 0), "parseint": int, "chomp": lambda s: s.rstrip("\r\n"),
+    "alltrue": lambda items: all(convert(item, "bool") for item in items),
+    "anytrue": lambda items: any(convert(item, "bool") for item in items),
+    "base64decode": lambda s: base64.b64decode(s, validate=True).decode(),
+    "base64encode": lambda s: base64.b64encode(s.encode()).decode(),
+    "base64sha256": lambda s: base64.b64encode(hashlib.sha256(s.encode()).digest()).decode(),
+    "endswith": str.endswith, "startswith": str.startswith, "strcontains": lambda s, part: part in s,
+    "format": _format, "formatlist": _formatlist, "join": _join, "lower": str.lower, "upper": str.upper,
+    "indent": lambda n, s: s.replace("\n", "\n" + " " * min(n, MAX_WIDTH)),
+    "regex": lambda p, s: _matched(_compiled(p).search(s)),
+    "title": lambda s: re.sub(r"\b\w", lambda found: found[0].upper(), s), "replace": _replace,
+    "regexall": lambda p, s: _listed([_matched(found) for found in _compiled(p).finditer(s)]),
+    "split": lambda p, s: made(List, "string", s.split(p) if p else [*s]), "strrev": lambda s: s[::-1],
+    "substr": _substr, "trim": str.strip, "trimprefix": str.removeprefix, "trimsuffix": str.removesuffix,
+    "trimspace": str.strip, "coalescelist": _coalescelist, "concat": _concat, "element": _element,
+    "flatten": _flatten,
+    "compact": lambda items: made(List, "string", [item for item in items if item]), "index": _index,
+    "distinct": lambda items: _like(items, {_code(item): item for item in reversed(items)}.values())[::-1],
+    "lookup": _lookup, "one": _one, "range": _range, "reverse": lambda items: _like(items, items[::-1]),
+    "setintersection": _sets(lambda sets: set.intersection(*sets)), "setunion": _sets(lambda sets: set.union(*sets)),
+    "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "setproduct": _setproduct, "slice": _slice, "sum": _sum,
+    "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values, "zipmap": _zipmap,
+    "jsondecode": json.loads, "jsonencode": _json, "urlencode": quote_plus, "yamldecode": _yamldecode,
+    "yamlencode": lambda value: _yaml(plain(value)), "dirname": lambda path: path.rpartition("/")[0] or ".",
+    "basename": lambda path: path.rpartition("/")[2], "md5": _digest("md5"), "sha1": _digest("sha1"),
+    "sha256": _digest("sha256"), "sha512": _digest("sha512"), "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet,
+    "cidrnetmask": lambda prefix: str(_cidr(prefix).netmask), "merge": _merge, "length": _as_open(_length, "number"),
+    "keys": _as_open(_keys, ["list", "string"]), "coalesce": _coalesce, "contains": _contains, "sensitive": Sensitive,
+    "nonsensitive": bare, "issensitive": marked, "tobool": _to("bool"), "tonumber": _to("number"),
+    "tostring": _to("string"), "tolist": _to(["list", ANY]), "tomap": _to(["map", ANY]), "toset": _to(["set", ANY]),
+    "uuid": lambda: Unknown("string"), "timestamp": lambda: Unknown("string"), "file": _read, "fileexists": _exists,
+    "filebase64": lambda scope, path: base64.b64encode(_read(scope, path).encode()).decode(),
+    "templatefile": _templatefile, "abspath": lambda scope, path: scope.names.absolute(path),
+}  # fmt: skip
+
+
+@cache
+def table() -> dict[str, Any]:
+    """Return what ``functions.yaml`` says."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found: dict[str, Any] = yaml.load(Path(__file__).with_name("functions.yaml").read_bytes(), loader)  # noqa: S506
+    return found
+
+
+@cache
+def functions() -> dict[str, Function]:
+    """Return the functions by name."""
+    results = {name: kind for kind, names in table()["results"].items() for name in names}
+    found = {}
+    for sort in ("plain", "open", "scoped"):
+        for name, spec in table()[sort].items():
+            words = [word.partition(":") for word in spec.split()]
+            params = tuple((word, kind[0], kind[1:]) for word, _, kind in words)
+            found[name] = Function(params, RUN[name], results.get(name, ANY), sort == "open", sort == "scoped")
+    return found
+
+
+__all__ = ["CallError", "Function", "call", "functions", "table", "text_of"]

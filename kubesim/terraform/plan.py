@@ -1,0 +1,576 @@
+"""Plans: what there is, what is wanted, and what has to be done so that they are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kubesim.terraform import schema
+from kubesim.terraform.config import Item, Module
+from kubesim.terraform.decode import Path, Value, decode, differences, ignoring, planned
+from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.evaluate import evaluate
+from kubesim.terraform.graph import Instance, Key, World, check, key_text
+from kubesim.terraform.schema import ResourceType, conformed
+from kubesim.terraform.state import Held, State, module_steps, parsed_address, parsed_key
+from kubesim.terraform.values import Unknown, bare, known
+
+MOST_RESOURCES = 1000
+
+
+class ProviderError(Exception):
+    """What a provider says when something fails."""
+
+
+class Provider(Protocol):
+    """Who reads and changes resources."""
+
+    def complete(self, kind: ResourceType, wanted: Value, prior: Value | None) -> Value:
+        """Return a planned value with what the provider knows beforehand."""
+
+    def read(self, kind: ResourceType, value: Value) -> Value | None:
+        """Return what a resource is now; None where it is gone. Raises ProviderError."""
+
+    def create(self, kind: ResourceType, wanted: Value) -> Value:
+        """Create a resource and return what it is. Raises ProviderError."""
+
+    def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
+        """Change a resource and return what it is. Raises ProviderError."""
+
+    def delete(self, kind: ResourceType, value: Value) -> None:
+        """Delete a resource. Raises ProviderError."""
+
+    def find(self, kind: ResourceType, name: str) -> Value:
+        """Return the beginning of what is imported by a name. Raises ProviderError."""
+
+    def private(self, kind: ResourceType) -> str | None:
+        """Return what the provider keeps beside a resource's attributes."""
+
+
+@dataclass
+class Options:
+    """What a plan is asked for."""
+
+    targets: list[str] = field(default_factory=list)
+    replace: list[str] = field(default_factory=list)
+    refresh: bool = True
+    refresh_only: bool = False
+    destroy: bool = False
+
+
+@dataclass
+class Change:
+    """What is done with one instance: no-op, create, read, update, replace, delete or forget."""
+
+    held: Held
+    action: str
+    before: Value | None
+    after: Value | None
+    paths: list[Path] = field(default_factory=list)
+    """What is changed and forces replacement."""
+    reason: str = ""
+    moved: str = ""
+    importing: str = ""
+    item: Item | None = None
+    module: Instance | None = None
+    bound: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The address of the instance."""
+        return self.held.address
+
+    @property
+    def first_new(self) -> bool:
+        """Whether a replacement is there before the old one goes."""
+        return self.held.before_destroy
+
+
+class Planner:
+    """Plans one configuration beside one state; knows the values of instances in the meantime."""
+
+    def __init__(
+        self,
+        root: Module,
+        state: State,
+        providers: Callable[[Planner, Held], Provider],
+        text: Callable[[str], str],
+        say: Callable[[str], None],
+        folder: str,
+        workspace: str,
+        options: Options,
+    ) -> None:
+        self.config, self.prior, self.options = root, state, options
+        self.state = state.copy()
+        """What there is now, as far as it has been looked at."""
+        self.root, self.text, self.say = folder, text, say
+        self.world = World(self, workspace)
+        self.top = Instance(self.world, root)
+        self.changes: dict[str, Change] = {}
+        self.drift: dict[str, tuple[Held, Value | None]] = {}
+        self.outputs: dict[str, Any] = {}
+        self.moves: dict[str, str] = {}
+        self._providers = providers
+        self.warnings: list[Problem] = []
+        self._values: dict[str, Any] = {}
+        self._read: set[str] = set()
+        self._imports: dict[str, tuple[str, Item]] = {}
+        self._needs: dict[str, frozenset[str]] = {}
+
+    def provider(self, held: Held) -> Provider:
+        """Return the provider of an instance."""
+        return self._providers(self, held)
+
+    # ---- the whole
+
+    def plan(self) -> None:
+        """Plan everything. Raises Failure."""
+        self._move()
+        if self.options.destroy:
+            self._plan_destroy()
+            return
+        problems = [] if self.options.refresh_only else self._prepare()
+        if problems:
+            raise Failure(*problems)
+        self._plan_all(problems)
+        self._orphans(problems)
+        if not problems and not self.options.targets:
+            self._plan_outputs(problems)
+        if problems:
+            raise Failure(*problems)
+
+    def _prepare(self) -> list[Problem]:
+        problems: list[Problem] = []
+        for item in self.config.imports:
+            scope, to, name = self.top.scope(item), item.node("to"), item.node("id")
+            if to is None or name is None:
+                problems += scope.problem(
+                    item.span,
+                    *told("missing_required_argument_5", it="to" if to is None else "id"),
+                ).problems
+                continue
+            address = written(to)
+            self._imports[address] = (str(bare(evaluate(name, scope))), item)
+            found = parsed_address(address)
+            if found is None or self._find(found) is None:
+                problems += scope.problem(
+                    to[1], *told("configuration_for_import_target_does", address=address)
+                ).problems
+        return problems
+
+    def find(self, held: Held) -> Item | None:
+        """Return the block of an instance; None where the code has none."""
+        return self._find((held.module, held.mode, held.type, held.name, held.key))
+
+    def steps(self, held: Held) -> list[tuple[str, str]]:
+        """Return the calls of modules that lead to an instance."""
+        return module_steps(held.module)
+
+    def validate(self) -> None:
+        """Evaluate everything without a state. Raises Failure."""
+        problems: list[Problem] = []
+        self._plan_all(problems)
+        for module in self.top.everything() if not problems else ():
+            for name, look in [
+                *((name, module.local) for name in module.module.locals),
+                *((name, module.output) for name in module.module.outputs),
+            ]:
+                try:
+                    look(name)
+                except Failure as failure:
+                    problems += [each for each in failure.problems if each not in problems]
+        if problems:
+            raise Failure(*problems)
+
+    def _find(self, found: tuple[str, str, str, str, Key]) -> Item | None:
+        module = self.config
+        for name, _ in module_steps(found[0]):
+            if name not in module.children:
+                return None
+            module = module.children[name]
+        return module.resources.get(found[1:4])
+
+    def _plan_all(self, problems: list[Problem]) -> None:
+        seen: list[Instance] = [self.top]
+        while seen:
+            module = seen.pop(0)
+            try:
+                problems += module.check_variables()
+                if not problems:
+                    for name in module.module.children:
+                        seen += module.children(name).values()
+            except Failure as failure:
+                problems += failure.problems
+            for mode, kind, name in module.module.resources if not problems else ():
+                if self._wanted(module, mode, kind, name):
+                    try:
+                        self._plan_resource(module, mode, kind, name)
+                    except Failure as failure:
+                        problems += [each for each in failure.problems if each not in problems]
+
+    def _plan_resource(self, module: Instance, mode: str, kind: str, name: str) -> None:
+        if not self.options.targets:
+            module.resource(mode, kind, name)
+            return
+        item = module.module.resources[mode, kind, name]
+        for key, bound in module.expanded(item, (mode, kind, name), module.place(f"{kind}.{name}")).items():
+            held = Held(module.address, mode, kind, name, key, {})
+            if self._targeted(held):
+                self.instance(module, item, mode, kind, key, bound)
+
+    def _wanted(self, module: Instance, mode: str, kind: str, name: str) -> bool:
+        generic = Held(module.address, mode, kind, name, None, {}).generic
+        return not self.options.targets or any(
+            _within(generic, target) or _within(target, generic) for target in self.options.targets
+        )
+
+    def _targeted(self, held: Held) -> bool:
+        return not self.options.targets or any(_within(held.address, target) for target in self.options.targets)
+
+    def _plan_outputs(self, problems: list[Problem]) -> None:
+        for name in self.config.outputs:
+            try:
+                self.outputs[name] = self.top.output(name)
+            except Failure as failure:
+                problems += [each for each in failure.problems if each not in problems]
+
+    def _move(self) -> None:
+        for module in self.config.everything():
+            way = "".join(f"module.{name}." for name in module.path)
+            for item in module.moved:
+                begin, end = (way + written(item.node(name) or ["root", [], ""]) for name in ("from", "to"))
+                for address in [*self.state.instances]:
+                    if _within(address, begin):
+                        self._rename(address, end + address[len(begin) :])
+
+    def _rename(self, old: str, new: str) -> None:
+        found = parsed_address(new)
+        if found is None or new in self.state.instances:
+            return
+        held = self.state.instances.pop(old)
+        held.module, held.mode, held.type, held.name, held.key = found
+        self.state.put(held)
+        self.moves[new] = old
+
+    # ---- one instance
+
+    def instance(self, module: Instance, item: Item, mode: str, kind: str, key: Key, bound: dict[str, Any]) -> Any:
+        """Return the value of an instance, which is planned if it has not been."""
+        held = Held(module.address, mode, kind, item.name, key, {})
+        address = held.address
+        if address not in self._values:
+            if len(self._values) >= MOST_RESOURCES:
+                raise Failure(
+                    Problem(
+                        *told("too_many_resources", MOST_RESOURCES=MOST_RESOURCES),
+                        item.file,
+                        item.span,
+                        item.within,
+                    )
+                )
+            label = f"{address} (plan)"
+            if label in self.world.doing:
+                raise Failure(
+                    Problem(
+                        said(
+                            "cycle_it",
+                            it=", ".join(
+                                sorted(
+                                    {
+                                        each.partition(" (")[0]
+                                        for each in self.world.doing[self.world.doing.index(label) :]
+                                    }
+                                )
+                            ),
+                        )
+                    )
+                )
+            self.world.doing.append(label)
+            self.world.needs.append(set())
+            try:
+                self._values[address] = self._instance(module, item, held, bound)
+                self._needs[address] = frozenset(self.world.needs[-1])
+            finally:
+                self.world.doing.pop()
+                self.world.needs.pop()
+        self.world.needs[-1] |= self._needs[address]
+        return self._values[address]
+
+    def _instance(self, module: Instance, item: Item, held: Held, bound: dict[str, Any]) -> Any:
+        kind = schema.resource_type(held.mode, held.type)
+        assert kind is not None
+        self._depend(module, item)
+        if self.world.validating:
+            self.configured(kind, module, item, bound)
+            return {name: Unknown(each) for name, each in schema.type_of_block(kind.schema)[1].items()}
+        prior = self.refreshed(held, kind)
+        if self.options.refresh_only and held.mode != "data":
+            if prior is None:
+                return (
+                    conformed(kind.schema, None)
+                    if held.address in self.prior.instances
+                    else {name: Unknown() for name in kind.schema.names}
+                )
+            return prior.value
+        config = self.configured(kind, module, item, bound)
+        change = (
+            self._read_data(held, kind, config)
+            if held.mode == "data"
+            else self._change(module, item, held, kind, prior, config)
+        )
+        change.item, change.module, change.bound = item, module, bound
+        change.held.dependencies = sorted(self.world.needs[-1] - {change.held.generic})
+        change.held.before_destroy = _flag(item, "create_before_destroy")
+        self.changes[held.address] = change
+        return change.after
+
+    def _depend(self, module: Instance, item: Item) -> None:
+        """Plan what a block depends on without a reference, and so do the calls of the modules it is in."""
+        node = item.node("depends_on")
+        for each in node[2] if node is not None and node[0] == "tuple" else ():
+            evaluate(each, module.scope(item))
+        if module.call is not None and module.parent is not None:
+            self._depend(module.parent, module.call)
+
+    def configured(self, kind: ResourceType, module: Instance, item: Item, bound: dict[str, Any]) -> Value:
+        """Return what the code says of an instance. Raises Failure."""
+        scope = module.scope(item, **bound)
+        if not self.world.validating:
+            check(item.conditions, scope, "Resource precondition failed")
+        return decode(kind.schema, item.body, scope, item.span)
+
+    def refreshed(self, held: Held, kind: ResourceType) -> Held | None:
+        """Return an instance of the state as it is now; None where there is none."""
+        found = self.state.instances.get(held.address)
+        if held.address in self._imports and found is None and self.options.destroy is False:
+            return self._imported(held, kind)
+        if found is None or held.mode == "data" or held.address in self._read:
+            return found
+        self._read.add(held.address)
+        if not self.options.refresh:
+            return found
+        self.say(f"\x1b[0m\x1b[1m{held.address}: Refreshing state... [id={found.attributes.get('id')}]\x1b[0m")
+        value = attempt(self.provider(found).read, found, kind, found.value)
+        old = found.value
+        if value is None:
+            del self.state.instances[held.address]
+            self.drift[held.address] = (found, None)
+            return None
+        value = conformed(kind.schema, value)
+        if value != old:
+            self.drift[held.address] = (found, value)
+        found.attributes = value
+        return found
+
+    def _imported(self, held: Held, kind: ResourceType) -> Held:
+        name, item = self._imports[held.address]
+        self.say(f"\x1b[0m\x1b[1m{held.address}: Preparing import... [id={name}]\x1b[0m")
+        return self.import_one(held, kind, name)
+
+    def import_one(self, held: Held, kind: ResourceType, name: str) -> Held:
+        """Return an instance with what a provider finds under a name. Raises Failure."""
+        provider = self.provider(held)
+        begin = attempt(provider.find, held, kind, name)
+        self.say(f"\x1b[0m\x1b[1m{held.address}: Refreshing state... [id={begin.get('id') or name}]\x1b[0m")
+        value = attempt(provider.read, held, kind, conformed(kind.schema, begin))
+        if value is None:
+            raise Failure(Problem(*told("cannot_import_nonexistent_remote_object", address=held.address)))
+        held.attributes, held.private = conformed(kind.schema, value), provider.private(kind)
+        self.state.put(held)
+        self._read.add(held.address)
+        return held
+
+    def _read_data(self, held: Held, kind: ResourceType, config: Value) -> Change:
+        pending = any(self._pending(need) for need in self.world.needs[-1])
+        if not known(config) or pending:
+            after = self.provider(held).complete(kind, planned(kind.schema, config, None), None)
+            return Change(
+                held,
+                "read",
+                None,
+                after,
+                reason="(config refers to values not yet known)"
+                if not known(config)
+                else "(depends on a resource or a module with changes pending)",
+            )
+        self.say(f"\x1b[0m\x1b[1m{held.address}: Reading...\x1b[0m\x1b[0m")
+        value = attempt(self.provider(held).read, held, kind, config)
+        if value is None:
+            value = {**config, "id": None}
+        held.attributes = conformed(kind.schema, value)
+        self.say(f"\x1b[0m\x1b[1m{held.address}: Read complete after 0s [id={held.attributes.get('id')}]\x1b[0m")
+        self.state.put(held)
+        return Change(held, "no-op", held.attributes, held.attributes)
+
+    def _pending(self, generic: str) -> bool:
+        return (
+            any(
+                change.held.generic == generic and change.action not in ("no-op", "read")
+                for change in self.changes.values()
+            )
+            and False
+        )
+
+    def _change(
+        self, module: Instance, item: Item, held: Held, kind: ResourceType, prior: Held | None, config: Value
+    ) -> Change:
+        provider = self.provider(prior or held)
+        before = prior.value if prior is not None and not prior.tainted else None
+        if before is not None:
+            config = ignoring(config, before, ignored(item, self))
+        after = provider.complete(kind, planned(kind.schema, config, before), before)
+        if prior is None:
+            return Change(held, "create", None, after)
+        found = Change(prior, "no-op", prior.value, after, moved=self.moves.get(held.address, ""))
+        found.importing = (
+            self._imports.get(held.address, ("", None))[0] if held.address not in self.prior.instances else ""
+        )
+        changed = [*differences(kind.schema, after, before)] if before is not None else []
+        found.paths = [path for path, fixed in changed if fixed]
+        if prior.tainted or found.paths or held.address in self.options.replace:
+            found.action = "replace"
+            found.after = provider.complete(kind, planned(kind.schema, config, None), None)
+            found.reason = (
+                "is tainted, so must be replaced"
+                if prior.tainted
+                else "must be replaced"
+                if found.paths
+                else "will be replaced, as requested"
+            )
+            self._protect(item, prior)
+        elif changed:
+            found.action = "update"
+        else:
+            found.after = prior.value
+        return found
+
+    def _protect(self, item: Item | None, held: Held) -> None:
+        if item is not None and _flag(item, "prevent_destroy"):
+            raise Failure(Problem(*told("instance_cannot_be_destroyed", address=held.address), item.file, item.span))
+
+    # ---- what is no longer wanted
+
+    def _orphans(self, problems: list[Problem]) -> None:
+        for held in self.state.sorted():
+            if held.address in self.changes or held.mode == "data" or not self._targeted(held) or (problems and True):
+                continue
+            if self.options.refresh_only and held.address in self._read:
+                continue
+            kind = schema.resource_type(held.mode, held.type)
+            if kind is None:
+                problems.append(
+                    Problem(
+                        *told("unsupported_resource_type", type=held.type, address=held.address),
+                    )
+                )
+                continue
+            found = self.refreshed(held, kind)
+            if found is not None and not self.options.refresh_only:
+                self.changes[held.address] = Change(found, "delete", found.value, None, reason=self._why_gone(found))
+
+    def _why_gone(self, held: Held) -> str:
+        module = self.config
+        for name, _ in module_steps(held.module):
+            if name not in module.children:
+                return f"because {held.module} is not in configuration"
+            module = module.children[name]
+        item = module.resources.get((held.mode, held.type, held.name))
+        if item is None:
+            return f"because {held.type}.{held.name} is not in configuration"
+        if held.module not in {each.address for each in self.top.everything()}:
+            steps = module_steps(held.module)
+            call = self.config.calls.get(steps[-1][0]) if len(steps) == 1 else None
+            sort = "count" if call is not None and "count" in call.body["attrs"] else "for_each map"
+            key = parsed_key(steps[-1][1])
+            return f"because {held.module} is not in configuration" if key is not None or sort else ""
+        if isinstance(held.key, int):
+            return (
+                f"because index [{held.key}] is out of range for count"
+                if "count" in item.body["attrs"]
+                else "because resource does not use count"
+            )
+        if isinstance(held.key, str):
+            return (
+                f"because key {key_text(held.key)} is not in for_each map"
+                if "for_each" in item.body["attrs"]
+                else "because resource does not use for_each"
+            )
+        return f"because resource uses {'count' if 'count' in item.body['attrs'] else 'for_each'}"
+
+    def _plan_destroy(self) -> None:
+        problems: list[Problem] = []
+        for held in self.state.sorted():
+            kind = schema.resource_type(held.mode, held.type)
+            if kind is None or held.mode == "data" or not self._targeted(held) and not self._needs_targeted(held):
+                continue
+            found = self.refreshed(held, kind)
+            item = self._find((held.module, held.mode, held.type, held.name, held.key))
+            try:
+                self._protect(item, held)
+            except Failure as failure:
+                problems += failure.problems
+            if found is not None:
+                self.changes[held.address] = Change(found, "delete", found.value, None, item=item)
+        if problems:
+            raise Failure(*problems)
+
+    def _needs_targeted(self, held: Held) -> bool:
+        targets = {each.generic for each in self.state.instances.values() if self._targeted(each)}
+        return bool(targets & {*held.dependencies}) if self.options.targets else True
+
+    def settle(self, change: Change, value: Value | None) -> None:
+        """Take note of what an instance has become."""
+        self._values[change.address] = value
+        self.world.version += 1
+        if value is None:
+            self.state.instances.pop(change.address, None)
+            return
+        change.held.attributes, change.held.tainted = value, False
+        self.state.put(change.held)
+
+
+def attempt(work: Callable[..., Any], held: Held, *given: Any) -> Any:
+    """Return what a provider does; raises Failure with its message."""
+    try:
+        return work(*given)
+    except ProviderError as error:
+        summary, _, detail = str(error).partition("\n")
+        raise Failure(Problem(summary, detail, address=held.address)) from error
+
+
+def _flag(item: Item, name: str) -> bool:
+    node = item.lifecycle.get(name)
+    return node is not None and node[0] == "lit" and node[2] is True
+
+
+def ignored(item: Item, planner: Planner) -> list[Path]:
+    """Return the paths that ``ignore_changes`` names."""
+    node = item.lifecycle.get("ignore_changes")
+    if node is None:
+        return []
+    if node[0] == "root" and node[2] == "all":
+        kind = schema.resource_type("managed", item.within.split('"')[1])
+        return [(name,) for name in kind.schema.names] if kind else []
+    return [_path(each) for each in node[2]] if node[0] == "tuple" else []
+
+
+def _path(node: Any) -> Path:
+    if node[0] == "attr":
+        return (*_path(node[2]), node[3])
+    if node[0] == "index":
+        return (*_path(node[2]), node[3][2])
+    return (node[2],)
+
+
+def written(node: Any) -> str:
+    """Return an address as it stands in the code."""
+    if node[0] == "attr":
+        return f"{written(node[2])}.{node[3]}"
+    if node[0] == "index":
+        return f"{written(node[2])}{key_text(node[3][2])}"
+    return str(node[2])
+
+
+def _within(address: str, target: str) -> bool:
+    return address == target or address.startswith((f"{target}.", f"{target}["))

@@ -1,0 +1,504 @@
+"""Plans and states as text: one renderer of values, for what is made, changed, destroyed, or merely shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kubesim.terraform.decode import differences
+from kubesim.terraform.diagnostics import said
+from kubesim.terraform.plan import Change, Planner
+from kubesim.terraform.schema import Block, conformed, quantity, resource_type
+from kubesim.terraform.state import Held, State
+from kubesim.terraform.values import Map, Sensitive, Set, Unknown, bare, hcl, marked, quoted
+
+SHADES = {"+": "32", "-": "31", "~": "33"}
+GRAY, END = "\x1b[90m", "\x1b[0m\x1b[0m"
+IMPORTANT = ("id", "name", "tags")
+TITLES = {
+    "create": "will be created", "update": "will be updated in-place", "delete": "will be destroyed",
+    "read": "will be read during apply",
+    "replace": "must be replaced", "no-op": "has moved to",
+}  # fmt: skip
+SYMBOLS = {"create": "+", "update": "~", "delete": "-", "no-op": " ", "show": "", "read": "<="}
+LEGEND = {
+    "create": "create",
+    "update": "update in-place",
+    "delete": "destroy",
+    "replace": "destroy and then create replacement",
+    "first": "create replacement and then destroy",
+    "read": "read (data resources)",
+}
+LINE = f"{GRAY}\n─────────────────────────────────────────────────────────────────────────────\x1b[0m\n\n"
+Lines = Iterator[str]
+_Null: Any = type("Null", (), {})()
+"""An empty text in a list, which Terraform shows as it shows null."""
+
+
+def mark(symbol: str) -> str:
+    """Return the symbol of a line, in its colour."""
+    return f"\x1b[{SHADES[symbol]}m{symbol}{END}" if symbol in SHADES else symbol
+
+
+def arrow() -> str:
+    """Return what stands between what is and what will be."""
+    return f"\x1b[33m->{END}"
+
+
+def comment(count: int, word: str) -> str:
+    """Return how many things are not shown."""
+    return f"{GRAY}# ({count} unchanged {word}{'' if count == 1 else 's'} hidden){END}"
+
+
+def action_of(before: Any, after: Any) -> str:
+    """Return what happens to a value."""
+    if before is None and after is None:
+        return "no-op"
+    if before is None:
+        return "create"
+    if after is None:
+        return "delete"
+    return (
+        "no-op"
+        if not isinstance(after, Unknown)
+        and bare(before) == bare(after)
+        and type(bare(before)) is not bool
+        or before is after
+        else "no-op"
+        if before == after and isinstance(before, bool) == isinstance(after, bool) and not isinstance(after, Unknown)
+        else "update"
+    )
+
+
+class Renderer:
+    """Renders one resource; ``show`` renders what is, without symbols."""
+
+    def __init__(self, *, show: bool = False, paths: list[tuple[Any, ...]] | None = None) -> None:
+        self.show, self.paths = show, {*(paths or ())}
+
+    def line(self, depth: int, symbol: str, text: str) -> str:
+        """Return a line at a depth."""
+        if self.show:
+            return f"{' ' * (4 * depth)}{text}"
+        return f"{' ' * (4 * depth + 2)}{mark(symbol or ' ')} {text}"
+
+    def closing(self, depth: int, text: str) -> str:
+        """Return a line that ends what was begun at a depth."""
+        return f"{' ' * (4 * depth + (0 if self.show else 4))}{text}"
+
+    def block(self, block: Block, before: Any, after: Any, depth: int, path: tuple[Any, ...] = ()) -> Lines:
+        """Yield the lines inside of a block."""
+        names = sorted(
+            [*block.attributes, *(name for name, inner in block.blocks.items() if inner.mode == "computed")]
+        )
+        held = {name: ((before or {}).get(name), (after or {}).get(name)) for name in names}
+        held = {name: pair for name, pair in held.items() if pair != (None, None)}
+        width, hidden = max(map(len, held), default=0), 0
+        for name, (old, new) in held.items():
+            old, new = (None if value == "" and isinstance(value, str) else value for value in (old, new))
+            action = action_of(old, new)
+            if (
+                action == "no-op"
+                and not self.show
+                and not (name in IMPORTANT and before is not None and after is not None)
+            ):
+                hidden += 1
+                continue
+            yield from self.value(f"{name:<{width}} = ", old, new, depth, (*path, name) in self.paths)
+        if hidden:
+            yield self.closing(depth, comment(hidden, "attribute"))
+        yield from self._blocks(block, before, after, depth, path, apart=bool(held))
+
+    def _blocks(
+        self, block: Block, before: Any, after: Any, depth: int, path: tuple[Any, ...], *, apart: bool
+    ) -> Lines:
+        hidden = 0
+        for name in sorted(block.blocks):
+            inner = block.blocks[name]
+            if inner.mode == "computed":
+                continue
+            lines: list[str] = []
+            for at, (old, new) in enumerate(_pairs(inner, (before or {}).get(name), (after or {}).get(name))):
+                if not self.show and old is not None and new is not None and _same(inner, old, new):
+                    hidden += 1
+                    continue
+                lines += self._one(name, inner, old, new, depth, (*path, name, at))
+            if lines:
+                if apart:
+                    yield ""
+                yield from lines
+        if hidden:
+            yield ""
+            yield self.closing(depth, comment(hidden, "block"))
+
+    def _one(self, name: str, block: Block, old: Any, new: Any, depth: int, path: tuple[Any, ...]) -> Lines:
+        if isinstance(new, Unknown):
+            yield self.line(depth, "+" if old is None else "~", f"{name} (known after apply)")
+            return
+        symbol = SYMBOLS["create" if old is None else "delete" if new is None else "update"]
+        forced = path[:-1] in self.paths or path in self.paths
+        yield self.line(depth, symbol, f"{name} {{{_forced(forced)}")
+        yield from self.block(block, old, new, depth + 1, path)
+        yield self.closing(depth, "}")
+
+    def value(
+        self, head: str, old: Any, new: Any, depth: int, forced: bool = False, *, nested: bool = False
+    ) -> Lines:
+        """Yield the lines of a value; ``nested`` in something that says already that it goes."""
+        action = action_of(old, new)
+        symbol = SYMBOLS[action]
+        end = f" {GRAY}-> null{END}" if action == "delete" and not nested else ""
+        shown = new if action != "delete" else old
+        if marked(old) and isinstance(old, Sensitive) or isinstance(new, Sensitive):
+            yield self.line(depth, symbol, f"{head}(sensitive value){end}{_forced(forced)}")
+        elif (
+            isinstance(shown, Unknown)
+            or not isinstance(shown, list | dict)
+            or (old is not None and new is not None and not isinstance(old, list | dict))
+        ):
+            yield from self._plain(head, old, new, depth, symbol, end, forced)
+        elif not shown and not (isinstance(old, list | dict) and old and action == "update"):
+            text = "[]" if isinstance(shown, list) else "{}"
+            yield self.line(depth, symbol, f"{head}{text}{end}{_forced(forced)}")
+        else:
+            opening, close = "[]" if isinstance(shown, list) else "{}"
+            yield self.line(depth, symbol, f"{head}{opening}{_forced(forced)}")
+            inside = self._list if isinstance(shown, list) else self._dict
+            yield from inside(old, new, depth + 1, action)
+            yield self.closing(depth, f"{close}{end}")
+
+    def _plain(self, head: str, old: Any, new: Any, depth: int, symbol: str, end: str, forced: bool) -> Lines:
+        shown = old if new is None else new
+        if isinstance(shown, str) and "\n" in shown:
+            yield self.line(depth, symbol, f"{head}<<-EOT{_forced(forced)}")
+            gone = old.rstrip("\n").split("\n") if isinstance(old, str) and old != shown else []
+            for line in (each for each in gone if each not in shown.split("\n")):
+                yield self.line(depth + 1, "-", line)
+            for line in shown.rstrip("\n").split("\n"):
+                yield self.line(depth + 1, "+" if gone and line not in gone else " ", line)
+            yield self.closing(depth, f"EOT{end}")
+            return
+        if symbol == "~":
+            text = f"{_text(old)} {arrow()} {_text(new)}"
+        else:
+            text = f"{_text(shown)}{end}"
+        yield self.line(depth, symbol, f"{head}{text}{_forced(forced)}")
+
+    def _dict(self, old: Any, new: Any, depth: int, action: str) -> Lines:
+        before, after = old if isinstance(old, dict) else {}, new if isinstance(new, dict) else {}
+        typed = isinstance(new if new is not None else old, Map)
+        names = {
+            key: quoted(key) if typed or not key.replace("-", "_").isidentifier() else key
+            for key in sorted({**before, **after})
+        }
+        width, hidden = max(map(len, names.values()), default=0), 0
+        for key, name in names.items():
+            pair = before.get(key), after.get(key)
+            if action_of(*pair) == "no-op" and not self.show:
+                hidden += pair != (None, None)
+                continue
+            yield from self.value(f"{name:<{width}} = ", *pair, depth, nested=action == "delete")
+        if hidden:
+            yield self.closing(depth - 1, "    " + comment(hidden, "element" if typed else "attribute"))
+
+    def _list(self, old: Any, new: Any, depth: int, action: str) -> Lines:
+        before, after = [*(old if isinstance(old, list) else ())], [*(new if isinstance(new, list) else ())]
+        rows = _sets(before, after) if isinstance(new if new is not None else old, Set) else _sequences(before, after)
+        hidden = 0
+        for at, (one, other, kept) in enumerate(rows):
+            one, other = (_Null if value == "" and isinstance(value, str) else value for value in (one, other))
+            near = not isinstance(new, Set) and any(
+                not rows[each][2] for each in (at - 1, at + 1) if 0 <= each < len(rows)
+            )
+            if kept and not self.show and not near:
+                hidden += 1
+                continue
+            if hidden:
+                yield self.closing(depth - 1, "    " + comment(hidden, "element"))
+                hidden = 0
+            yield from (
+                f"{line}," if last else line
+                for line, last in _ended([*self.value("", one, other, depth, nested=True)])
+            )
+        if hidden:
+            yield self.closing(depth - 1, "    " + comment(hidden, "element"))
+
+
+def _ended(lines: list[str]) -> Iterator[tuple[str, bool]]:
+    for at, line in enumerate(lines):
+        yield line, at == len(lines) - 1
+
+
+def _sets(before: list[Any], after: list[Any]) -> list[tuple[Any, Any, bool]]:
+    gone = [(item, None, False) for item in before if item not in after]
+    rows = [(item, item, True) if item in before else (None, item, False) for item in after]
+    return sorted([*gone, *rows], key=lambda row: str(row[0] if row[0] is not None else row[1]))
+
+
+def _sequences(before: list[Any], after: list[Any]) -> list[tuple[Any, Any, bool]]:
+    """Return the elements of two lists beside each other, along their longest common part."""
+    if any(isinstance(item, dict) for item in [*before, *after]) or len(before) * len(after) > 250_000:
+        size = max(len(before), len(after))
+        pairs = [
+            (before[at] if at < len(before) else None, after[at] if at < len(after) else None) for at in range(size)
+        ]
+        return [(one, other, one == other) for one, other in pairs]
+    table = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    for i in range(len(before) - 1, -1, -1):
+        for j in range(len(after) - 1, -1, -1):
+            table[i][j] = table[i + 1][j + 1] + 1 if before[i] == after[j] else max(table[i + 1][j], table[i][j + 1])
+    rows: list[tuple[Any, Any, bool]] = []
+    i = j = 0
+    while i < len(before) or j < len(after):
+        if i < len(before) and j < len(after) and before[i] == after[j]:
+            rows.append((before[i], after[j], True))
+            i, j = i + 1, j + 1
+        elif i < len(before) and (j == len(after) or table[i + 1][j] >= table[i][j + 1]):
+            rows.append((before[i], None, False))
+            i += 1
+        else:
+            rows.append((None, after[j], False))
+            j += 1
+    return rows
+
+
+def _same(block: Block, old: Any, new: Any) -> bool:
+    return not any(_lines_differ(old.get(name), new.get(name)) for name in block.attributes) and all(
+        _same_blocks(inner, old.get(name), new.get(name)) for name, inner in block.blocks.items()
+    )
+
+
+def _lines_differ(old: Any, new: Any) -> bool:
+    old, new = (None if value == "" and isinstance(value, str) else value for value in (old, new))
+    return action_of(old, new) != "no-op"
+
+
+def _same_blocks(block: Block, old: Any, new: Any) -> bool:
+    return all(
+        one is not None and other is not None and not isinstance(other, Unknown) and _same(block, one, other)
+        for one, other in _pairs(block, old, new)
+    )
+
+
+def _pairs(block: Block, old: Any, new: Any) -> list[tuple[Any, Any]]:
+    if isinstance(new, Unknown):
+        return [(None, new)]
+    if block.mode in ("single", "computed"):
+        return [(old, new)] if (old or new) else []
+    before, after = [*(old or ())], [*(new or ())]
+    if block.mode == "set":
+        found: list[tuple[Any, Any]] = []
+        for item in before:
+            twin = next((other for other in after if not [*differences(block, other, item)]), None)
+            if twin is not None:
+                after.remove(twin)
+            found.append((item, twin))
+        return [*found, *((None, item) for item in after)]
+    size = max(len(before), len(after))
+    return [(before[at] if at < len(before) else None, after[at] if at < len(after) else None) for at in range(size)]
+
+
+def _text(value: Any) -> str:
+    return f"{GRAY}null{END}" if value is None or value is _Null else hcl(value)
+
+
+def _forced(forced: bool) -> str:
+    return f" \x1b[31m# forces replacement{END}" if forced else ""
+
+
+# ---- whole plans
+
+
+def plan_text(planner: Planner) -> str:
+    """Return what a plan says, from the legend on."""
+    changes = sorted((each for each in planner.changes.values() if _visible(each)), key=lambda each: each.held.order)
+    outputs = output_changes(planner)
+    if planner.options.refresh_only:
+        return _drift_text(planner) + _outputs_text(outputs, planner, only=True)
+    if not changes and not outputs:
+        return no_changes(planner)
+    text = ""
+    acted = [each for each in changes if each.action != "no-op" or each.importing]
+    if any(each.action != "no-op" for each in changes):
+        text += said("terraform_used_the_selected_providers")
+        text += _legend(changes)
+    if changes:
+        text += "\nTerraform will perform the following actions:\n\n" + "".join(
+            f"{_change(each)}\n\n" for each in changes
+        )
+        text += f"\x1b[1mPlan:\x1b[0m {_counts(acted)}\n\x1b[0m"
+    return text + _outputs_text(outputs, planner, only=not changes)
+
+
+def _visible(change: Change) -> bool:
+    return change.action != "no-op" or bool(change.moved or change.importing)
+
+
+def _legend(changes: list[Change]) -> str:
+    used = {"first" if each.action == "replace" and each.first_new else each.action for each in changes}
+    used |= set()
+    signs = {
+        "create": f"  {mark('+')[:-4]}",
+        "update": f"  {mark('~')[:-4]}",
+        "delete": f"  {mark('-')[:-4]}",
+        "replace": f"{mark('-')[:-4]}/{mark('+')[:-4]}",
+        "first": f"{mark('+')[:-4]}/{mark('-')[:-4]}",
+        "read": " \x1b[36m<=\x1b[0m",
+    }
+    return "".join(f"{signs[name]} {text}\x1b[0m\n" for name, text in LEGEND.items() if name in used)
+
+
+def _counts(changes: list[Change]) -> str:
+    count = {
+        name: sum(each.action in names for each in changes)
+        for name, names in {
+            "add": ("create", "replace"),
+            "change": ("update",),
+            "destroy": ("delete", "replace"),
+        }.items()
+    }
+    imported = sum(bool(each.importing) for each in changes)
+    begin = f"{imported} to import, " if imported else ""
+    return f"{begin}{count['add']} to add, {count['change']} to change, {count['destroy']} to destroy."
+
+
+def _change(change: Change) -> str:
+    held = change.held
+    title = TITLES[change.action]
+    if change.action == "replace":
+        title = (
+            "is tainted, so \x1b[1m\x1b[31mmust be replaced" if held.tainted else f"\x1b[1m\x1b[31m{change.reason}"
+        )
+        title += END
+    elif change.action == "delete":
+        title = f"will be \x1b[1m\x1b[31mdestroyed{END}"
+    head = f"\x1b[1m  # {change.address}\x1b[0m {title}"
+    if change.action == "no-op":
+        head = (
+            f"\x1b[1m  # {change.moved}\x1b[0m has moved to \x1b[1m{change.address}\x1b[0m"
+            if change.moved
+            else f"\x1b[1m  # {change.address}\x1b[0m will be imported"
+        )
+    elif change.moved:
+        head += f"\n\x1b[0m  # (moved from {change.moved})"
+    if change.importing and change.action != "no-op":
+        head += f'\n\x1b[0m  # (imported from "{change.importing}")'
+    if change.reason and change.action in ("delete", "read"):
+        head += f"\n\x1b[0m  # ({change.reason.strip('()')})"
+    return f"{head}\n\x1b[0m{_body(change)}"
+
+
+def _body(change: Change) -> str:
+    kind = resource_type(change.held.mode, change.held.type)
+    assert kind is not None
+    word = "data" if change.held.mode == "data" else "resource"
+    symbol = SYMBOLS.get(change.action, " ")
+    sign = f"  {mark(symbol)} "
+    if change.action == "replace":
+        one, other = ("+", "-") if change.first_new else ("-", "+")
+        sign = f"{mark(one)}/{mark(other)} "
+    elif change.action == "read":
+        sign = f" \x1b[36m<={END} "
+    renderer = Renderer(paths=change.paths, show=False)
+    lines = [f'{sign}{word} "{change.held.type}" "{change.held.name}" {{']
+    if change.action == "no-op" and change.importing:
+        shown = Renderer(show=True)
+        lines += [f"    {line}" if line else line for line in shown.block(kind.schema, change.after, change.after, 1)]
+    else:
+        lines += renderer.block(kind.schema, change.before, change.after, 1)
+    return "\n".join([*lines, "    }"])
+
+
+def output_changes(planner: Planner) -> dict[str, tuple[Any, Any]]:
+    """Return the outputs that change, with what they were and will be."""
+    before = planner.prior.output_values()
+    if planner.options.targets:
+        return {}
+    after = {} if planner.options.destroy else planner.outputs
+    found = {name: (before.get(name), after.get(name)) for name in sorted({**before, **after})}
+    return {name: pair for name, pair in found.items() if action_of(*pair) != "no-op"}
+
+
+def _outputs_text(outputs: dict[str, tuple[Any, Any]], planner: Planner, *, only: bool) -> str:
+    if not outputs:
+        return ""
+    renderer, width = Renderer(), max(map(len, {**planner.prior.outputs, **planner.outputs, **outputs}))
+    lines = [line[4:] for name, pair in outputs.items() for line in renderer.value(f"{name:<{width}} = ", *pair, 1)]
+    text = "\nChanges to Outputs:\n" + "".join(f"{line}\n" for line in lines)
+    if only:
+        text += said("you_can_apply_this_plan")
+    return text
+
+
+def no_changes(planner: Planner) -> str:
+    """Return what is said where there is nothing to do."""
+    if planner.options.destroy:
+        return said("no_changes_no_objects_need")
+    return said("no_changes_your_infrastructure_matches")
+
+
+def _drift_text(planner: Planner) -> str:
+    parts = []
+    for held, value in sorted(planner.drift.values(), key=lambda pair: pair[0].order):
+        old = planner.prior.instances.get(held.address)
+        kind = resource_type(held.mode, held.type)
+        if old is None or kind is None:
+            continue
+        what = "deleted" if value is None else "changed"
+        change = Change(held, "delete" if value is None else "update", old.value, value)
+        head = f"\x1b[1m  # {held.address}\x1b[0m has {'been deleted' if what == 'deleted' else what}"
+        parts.append(f"{head}\n\x1b[0m{_body(change)}\n\n")
+    if not parts:
+        return said("no_changes_your_infrastructure_still")
+    head = said("note_objects_have_changed_outside")
+    tail = said("this_is_a_refreshonly_plan")
+    return head + "".join(parts) + tail
+
+
+def state_text(state: State) -> str:
+    """Return what ``show`` says of a state."""
+    parts, module = [], ""
+    for held in state.sorted():
+        parts.append(
+            said(
+                "it_addressit2it3",
+                it=chr(10) * (held.module != module),
+                address=held.address,
+                it2=" (tainted)" if held.tainted else "",
+                it3=instance_text(held),
+            )
+        )
+        module = held.module
+    text = "\n".join(parts)
+    outputs = state.output_values()
+    if outputs:
+        lines = [
+            line
+            for name, value in outputs.items()
+            for line in Renderer(show=True).value(f"{name} = ", value, value, 0)
+        ]
+        text += "\n\nOutputs:\n\n" + "".join(f"{line}\n" for line in lines)
+    return text if parts or outputs else "The state file is empty. No resources are represented."
+
+
+def instance_text(held: Held) -> str:
+    """Return what ``show`` says of an instance."""
+    kind = resource_type(held.mode, held.type)
+    word = "data" if held.mode == "data" else "resource"
+    if kind is None:
+        return f'{word} "{held.type}" "{held.name}" {{}}'
+    value = conformed(kind.schema, held.attributes)
+    return "\n".join(
+        [f'{word} "{held.type}" "{held.name}" {{', *Renderer(show=True).block(kind.schema, value, value, 1), "}"]
+    )
+
+
+def outputs_list(outputs: dict[str, Any]) -> str:
+    """Return outputs as they are listed after an apply."""
+    return "".join(
+        f"{name} = {'<sensitive>' if isinstance(value, Sensitive) else hcl(value)}\n"
+        for name, value in outputs.items()
+    )
+
+
+__all__ = ["plan_text", "quantity", "state_text"]

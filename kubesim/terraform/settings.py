@@ -1,0 +1,230 @@
+"""What a run is told from outside of the code: its command line, variables, and the credentials in the pod."""
+
+from __future__ import annotations
+
+import base64
+import json
+import posixpath
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from kubesim.terraform.config import Item, Module
+from kubesim.terraform.decode import decode
+from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.evaluate import Scope, evaluate
+from kubesim.terraform.host import Host
+from kubesim.terraform.kubernetes import Api
+from kubesim.terraform.schema import Block, provider_schema
+from kubesim.terraform.syntax import Node, parse_expression
+from kubesim.terraform.values import bare
+
+ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+UNDECLARED = said("a_variable_named_was_assigned")
+UNUSED = said("the_root_module_does_not")
+
+
+class UsageError(Exception):
+    """A command line that is not understood."""
+
+
+@dataclass
+class Arguments:
+    """A command line: flags with their values, and the rest."""
+
+    flags: dict[str, list[str]] = field(default_factory=dict)
+    rest: list[str] = field(default_factory=list)
+
+    def on(self, name: str, default: bool = False) -> bool:
+        """Tell whether a flag is set."""
+        return self.flags[name][-1] not in ("false", "0") if name in self.flags else default
+
+    def one(self, name: str, default: str = "") -> str:
+        """Return the value of a flag."""
+        return self.flags[name][-1] if name in self.flags else default
+
+
+def arguments(words: list[str], known: str) -> Arguments:
+    """Return a command line; ``known`` names its flags, those with a value end in ``=``. Raises UsageError."""
+    names = {name.rstrip("="): name.endswith("=") for name in known.split()}
+    found, left = Arguments(), [*words]
+    while left:
+        word = left.pop(0)
+        if not word.startswith("-") or word == "-":
+            found.rest.append(word)
+            continue
+        name, sign, value = word.lstrip("-").partition("=")
+        if name not in names:
+            raise UsageError(f"flag provided but not defined: -{name}")
+        if names[name] and not sign:
+            if not left:
+                raise UsageError(f"flag needs an argument: -{name}")
+            value = left.pop(0)
+        found.flags.setdefault(name, []).append(value if sign or names[name] else "true")
+    return found
+
+
+class _Bare:
+    """No names at all: the scope of values that are given from outside."""
+
+    def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
+        """Refuse every name."""
+        raise scope.problem(node[1], *told("variables_not_allowed"))
+
+    def read(self, path: str) -> str:
+        """Refuse every file."""
+        raise ValueError("functions may not be called here")
+
+    absolute = read
+
+
+def variables(host: Host, root: Module, asked: Arguments) -> tuple[dict[str, tuple[Any, str]], list[Problem]]:
+    """Return the values of the root module's variables, and warnings about others. Raises Failure."""
+    found: dict[str, tuple[Any, str]] = {}
+    warnings: list[Problem] = []
+    for name, text in host.environment.items():
+        if name.startswith("TF_VAR_") and (item := root.variables.get(name[7:])) is not None:
+            found[name[7:]] = (_given(item, text, f"<value for var.{name[7:]}>"), "")
+    names = sorted(host.names(".") or ())
+    files: list[str] = [name for name in ("terraform.tfvars", "terraform.tfvars.json") if name in names]
+    files += [name for name in names if name.endswith((".auto.tfvars", ".auto.tfvars.json"))]
+    for path in [*files, *asked.flags.get("var-file", [])]:
+        for name, value, line in _of_file(host, path):
+            if name in root.variables:
+                found[name] = (value, f"{path}:{line}")
+            else:
+                warnings.append(
+                    Problem("Value for undeclared variable", UNUSED.format(name, path), severity="Warning")
+                )
+    for text in asked.flags.get("var", []):
+        name, sign, value = text.partition("=")
+        if not sign:
+            raise Failure(
+                Problem(
+                    *told("invalid_var_option", text=text),
+                )
+            )
+        if name not in root.variables:
+            raise Failure(Problem("Value for undeclared variable", UNDECLARED.format(name)))
+        found[name] = (_given(root.variables[name], value, f"<value for var.{name}>"), "")
+    for name, item in root.variables.items():
+        if name not in found and "default" not in item.body["attrs"]:
+            found[name] = (_asked(host, name, item, asked), "")
+    return found, warnings
+
+
+def _given(item: Item, text: str, file: str) -> Any:
+    if item.type in ("string", "dynamic"):
+        return text
+    return evaluate(parse_expression(text, file), Scope(_Bare(), file)) if text else None
+
+
+def _asked(host: Host, name: str, item: Item, asked: Arguments) -> Any:
+    """Ask for a variable that has no value."""
+    if asked.on("input", True):
+        about = item.node("description")
+        text = host.question(
+            said("varnameit_enter_a_value", name=name, it=f"  {about[2]}" + chr(10) if about else "")
+        )
+        host.write("\n")
+        if text is not None:
+            return _given(item, text, f"<value for var.{name}>")
+    raise Failure(Problem(*told("no_value_for_required_variable", name=name), item.file, item.span))
+
+
+def _of_file(host: Host, path: str) -> list[tuple[str, Any, int]]:
+    if path.endswith(".json"):
+        try:
+            found = json.loads(host.read(path) or "")
+            return [(name, value, 1) for name, value in found.items()]
+        except (ValueError, AttributeError) as error:
+            raise Failure(
+                Problem(
+                    *told("failed_to_read_variables_file_2", path=path),
+                )
+            ) from error
+    if host.read(path) is None:
+        raise Failure(Problem(*told("failed_to_read_variables_file", path=path)))
+    body, scope = host.body(path), Scope(_Bare(), path)
+    return [(name, evaluate(node, scope), span[0]) for name, (span, node) in body["attrs"].items()]
+
+
+# ---- credentials
+
+
+def provider_values(root: Module, key: str, scope: Scope) -> dict[str, Any]:
+    """Return what the configuration of a provider says."""
+    item, name = root.providers.get(key), key.partition(".")[0]
+    known = provider_schema(name)
+    if item is None or known is None:
+        return {}
+    block = Block(known.attributes, {}, "single")
+    body = {
+        "attrs": {each: found for each, found in item.body["attrs"].items() if each not in ("alias", "version")},
+        "blocks": item.body["blocks"],
+    }
+    for kind, _, span, _ in body["blocks"]:
+        if kind == "exec":
+            raise Failure(
+                Problem(
+                    *told("unsupported_block_type_3"),
+                    item.file,
+                    span,
+                    item.within,
+                )
+            )
+    found = decode(block, body, Scope(scope.names, item.file, item.within), item.span, top=False)
+    return {each: bare(value) for each, value in found.items() if value is not None}
+
+
+def cluster(host: Host, given: dict[str, Any]) -> tuple[Api, str]:
+    """Return the way to a cluster, and the usual namespace there. Raises Failure."""
+    environment = host.environment
+    server, token = (
+        given.get("host") or environment.get("KUBE_HOST", ""),
+        given.get("token") or environment.get("KUBE_TOKEN", ""),
+    )
+    path = given.get("config_path") or environment.get("KUBE_CONFIG_PATH", "")
+    paths = (
+        [path]
+        if path
+        else [*(given.get("config_paths") or ())] or environment.get("KUBE_CONFIG_PATHS", "").split(":")
+    )
+    namespace = "default"
+    path = next((each for each in paths if each), "")
+    if path:
+        config = _kubeconfig(host, path, given.get("config_context") or environment.get("KUBE_CTX", ""))
+        server, token, namespace = server or config[0], token or config[1], config[2]
+    elif not server and "KUBERNETES_SERVICE_HOST" in environment:
+        server = (
+            f"https://{environment['KUBERNETES_SERVICE_HOST']}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
+        )
+        token = token or host.read(f"{ACCOUNT}/token") or ""
+        namespace = host.read(f"{ACCOUNT}/namespace") or namespace
+    headers = {"Authorization": f"Bearer {token.strip()}"} if token else {}
+    return Api(host.http, host.wait, (server or "http://localhost").rstrip("/"), headers), namespace
+
+
+def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str, str]:
+    """Return server, token and namespace of a kubeconfig's context."""
+    text = host.read(path)
+    if text is None:
+        raise Failure(Problem(*told("provider_was_supplied_an_invalid", path=path)))
+    try:
+        config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+        named = {
+            kind: {each["name"]: each[kind.rstrip("s")] or {} for each in config.get(kind) or ()}
+            for kind in ("clusters", "contexts", "users")
+        }
+        chosen = named["contexts"][context or config["current-context"]]
+        server, user = named["clusters"][chosen["cluster"]], named["users"].get(chosen.get("user"), {})
+        token = user.get("token") or ""
+        if not token and user.get("tokenFile"):
+            token = host.read(posixpath.join(posixpath.dirname(host.path(path)), user["tokenFile"])) or ""
+        return server["server"], token, chosen.get("namespace") or "default"
+    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise Failure(Problem(*told("provider_was_supplied_an_invalid_2", path=path))) from error
+
+
+__all__ = ["base64"]

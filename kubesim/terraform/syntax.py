@@ -1,0 +1,417 @@
+"""HCL: text to a small tree of lists, which JSON can carry, so that a file is parsed once for as long as it stays.
+
+An expression is ``[kind, span, ...]`` and a span ``[first line, first column, last line, last column]``.
+A body is ``{"attrs": {name: [span of name, expression]}, "blocks": [[type, labels, span of header, body]]}``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from kubesim.terraform.diagnostics import Failure, Problem, Span, told
+
+Node = list[Any]
+Body = dict[str, Any]
+MAX_TEXT, MAX_DEPTH = 256 << 10, 100
+ESCAPES = {"n": "\n", "r": "\r", "t": "\t", '"': '"', "\\": "\\"}
+KEYWORDS = {"true": True, "false": False, "null": None}
+
+
+def parse(text: str, file: str) -> Body:
+    """Return the body of a file. Raises Failure."""
+    if len(text) > MAX_TEXT:
+        raise Failure(Problem(*told("configuration_file_too_large", file=file, it=MAX_TEXT >> 10)))
+    _check_depth(text, file)
+    tree = _lark(text + "\n", file)
+    return _Reader(file).body(tree.children[0])
+
+
+def parse_expression(text: str, file: str = "<value>", line: int = 1) -> Node:
+    """Return an expression that stands for itself, as in ``-var 'x=[1]'``. Raises Failure."""
+    body = parse(f"x = (\n{text}\n)", file)
+    found: Node = body["attrs"]["x"][1][2]
+    return _moved(found, line - 2)
+
+
+def parse_template(text: str, file: str, line: int = 1) -> Node:
+    """Return a template: the text of a heredoc, or of a file of ``templatefile``. Raises Failure."""
+    return _Reader(file).template(text, [line, 1, line, 1])
+
+
+def _moved(node: Any, lines: int) -> Node:
+    if not isinstance(node, list):
+        return node  # type: ignore[no-any-return]
+    if len(node) > 1 and isinstance(node[0], str) and isinstance(node[1], list) and len(node[1]) == 4:
+        first, column, last, end = node[1]
+        return [node[0], [first + lines, column, last + lines, end], *(_moved(each, lines) for each in node[2:])]
+    return [_moved(each, lines) for each in node]
+
+
+def _check_depth(text: str, file: str) -> None:
+    depth = 0
+    for found in re.finditer(r'"(?:[^"\\\n]|\\.)*"|[\[({]|[\])}]', text):
+        depth += (found[0] in "[({") - (found[0] in "])}")
+        if depth > MAX_DEPTH:
+            line = text.count("\n", 0, found.start()) + 1
+            raise Failure(
+                Problem(*told("configuration_is_nested_too_deeply", MAX_DEPTH=MAX_DEPTH), file, [line, 1, line, 1])
+            )
+
+
+def _lark(text: str, file: str) -> Any:
+    from hcl2.parser import parser  # slow to load, and seldom needed: most files are parsed already
+    from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+    try:
+        return parser().parse(text)
+    except (UnexpectedToken, UnexpectedCharacters, UnexpectedEOF, UnexpectedInput) as error:
+        raise Failure(_syntax_problem(error, text, file)) from error
+
+
+def _syntax_problem(error: Any, text: str, file: str) -> Problem:
+    line, column = max(getattr(error, "line", 1), 1), max(getattr(error, "column", 1), 1)
+    token = getattr(error, "token", None)
+    if token is not None and token.type == "$END" or line > text.count("\n"):
+        at = _unclosed(text)
+        return Problem(*told("unclosed_configuration_block"), file, [at, 1, at, 1])
+    expected = getattr(error, "expected", None) or getattr(error, "accepts", None) or set()
+    row = text.splitlines()[line - 1]
+    if column > len(row) and line <= text.count("\n") and "=" in row and row.rstrip().endswith("="):
+        return Problem(
+            *told("invalid_expression"),
+            file,
+            [line, column, line, column],
+        )
+    if "EQ" in expected and "LBRACE" in expected:
+        span = [line, 1 + len(row) - len(row.lstrip()), line, column]
+        return Problem(*told("argument_or_block_definition_required"), file, span)
+    if "NL_OR_COMMENT" in expected and "=" in row[: column - 1]:
+        return Problem(
+            *told("missing_newline_after_argument"),
+            file,
+            [line, column, line, column],
+        )
+    if "RBRACE" in expected or "EQ" in expected:
+        return Problem(
+            *told("argument_or_block_definition_required_2"),
+            file,
+            [line, column, line, column],
+        )
+    return Problem(
+        *told("invalid_expression"),
+        file,
+        [line, column, line, column],
+    )
+
+
+def _unclosed(text: str) -> int:
+    """Return the line of the first brace that is never closed."""
+    opened: list[int] = []
+    for found in re.finditer(r'"(?:[^"\\\n]|\\.)*"|#[^\n]*|[{}]', text):
+        if found[0] == "{":
+            opened.append(text.count("\n", 0, found.start()) + 1)
+        elif found[0] == "}" and opened:
+            opened.pop()
+    return opened[0] if opened else text.count("\n")
+
+
+def unescaped(text: str) -> str:
+    """Return the text that the inside of a quoted string stands for."""
+    if "\\" in text:
+        text = re.sub(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", _escape, text, flags=re.DOTALL)
+    return text.replace("$${", "${").replace("%%{", "%{")
+
+
+def _escape(found: re.Match[str]) -> str:
+    text = found[1]
+    return chr(int(text[1:], 16)) if text[0] in "uU" and len(text) > 1 else ESCAPES.get(text, text)
+
+
+class _Reader:
+    """Turns Lark's tree of one file into ours."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def body(self, tree: Any) -> Body:
+        found: Body = {"attrs": {}, "blocks": []}
+        for child in tree.children:
+            if child.data == "attribute":
+                name, value = child.children[0], child.children[-1]
+                if (key := _word(name)) in found["attrs"]:
+                    raise Failure(
+                        Problem(
+                            *told(
+                                "attribute_redefined",
+                                key=key,
+                                file=self.file,
+                                it=found["attrs"][key][0][0],
+                                it2=found["attrs"][key][0][1],
+                                it3=found["attrs"][key][0][3],
+                            ),
+                            self.file,
+                            _span(name),
+                        )
+                    )
+                found["attrs"][key] = [_span(name), self.expr(value)]
+            elif child.data == "block":
+                found["blocks"].append(self.block(child))
+        return found
+
+    def block(self, tree: Any) -> list[Any]:
+        words = [each for each in _trees(tree) if each.data not in ("body", "new_line_or_comment")]
+        head = [*_span(words[0])[:2], *_span(words[-1])[2:]]
+        labels = [_word(each) if each.data != "string" else self.expr(each)[2] for each in words[1:]]
+        return [_word(words[0]), labels, head, self.body(next(each for each in _trees(tree) if each.data == "body"))]
+
+    def expr(self, tree: Any) -> Node:
+        method = getattr(self, f"_{tree.data}", None)
+        if method is None:
+            raise Failure(Problem(*told("invalid_expression_2"), self.file, _span(tree)))
+        found: Node = method(tree, _span(tree))
+        return found
+
+    def _expr_term(self, tree: Any, span: Span) -> Node:
+        inner = [each for each in _trees(tree) if each.data != "new_line_or_comment"][0]
+        node = self.expr(inner)
+        return ["paren", span, node] if str(tree.children[0]) == "(" else node
+
+    def _identifier(self, tree: Any, span: Span) -> Node:
+        return ["root", span, _word(tree)]
+
+    _keyword = _identifier
+
+    def _literal_value(self, tree: Any, span: Span) -> Node:
+        return ["lit", span, KEYWORDS[_word(tree)]]
+
+    def _int_lit(self, tree: Any, span: Span) -> Node:
+        return ["lit", span, int(str(tree.children[0])[:400])]
+
+    def _float_lit(self, tree: Any, span: Span) -> Node:
+        value = float(str(tree.children[0]))
+        return ["lit", span, int(value) if value.is_integer() and abs(value) < 1e18 else value]
+
+    def _string(self, tree: Any, span: Span) -> Node:
+        parts = [part.children[0] for part in _trees(tree)]
+        flat: list[Any] = [
+            ["lit", span, unescaped(str(part))] if not hasattr(part, "data") else self._part(part) for part in parts
+        ]
+        return _assembled(flat, span)
+
+    def _part(self, tree: Any) -> Any:
+        """Return an interpolation as an expression, a directive as (name, ...)."""
+        inner = [each for each in _trees(tree) if each.data != "new_line_or_comment"]
+        if tree.data == "interpolation":
+            return self.expr(inner[0])
+        names = tuple(_word(each) for each in inner[:-1])
+        marks = [str(each) for each in tree.children if not hasattr(each, "data")]
+        strip = (len(marks) > 1 and marks[1] == "~", "~" in marks[2:])
+        return (tree.data, names, self.expr(inner[-1]) if inner else None, strip)
+
+    def _heredoc_template(self, tree: Any, span: Span) -> Node:
+        return self._heredoc(str(tree.children[0]), span, trim=False)
+
+    def _heredoc_template_trim(self, tree: Any, span: Span) -> Node:
+        return self._heredoc(str(tree.children[0]), span, trim=True)
+
+    def _heredoc(self, text: str, span: Span, *, trim: bool) -> Node:
+        lines = text.rstrip("\n").split("\n")[1:-1]
+        if trim:
+            least = min((len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()), default=0)
+            lines = [line[least:] for line in lines]
+        return self.template("".join(f"{line}\n" for line in lines), [span[0] + 1, 1, span[2], 1])
+
+    def template(self, text: str, span: Span) -> Node:
+        """Return a template whose text is not escaped."""
+        flat: list[Any] = []
+        at = start = 0
+        while (found := re.compile(r"\$\$\{|%%\{|\$\{~?|%\{~?").search(text, at)) is not None:
+            if found[0] in ("$${", "%%{"):
+                at = found.end()
+                continue
+            flat.append(["lit", span, text[start : found.start()].replace("$${", "${").replace("%%{", "%{")])
+            end = _closing(text, found.end())
+            if end < 0:
+                raise Failure(Problem(*told("unterminated_template_string"), self.file, span))
+            inner, strip = text[found.end() : end], (found[0].endswith("~"), text[end - 1] == "~")
+            line = span[0] + text.count("\n", 0, found.start())
+            flat.append(self._inner(found[0][0], inner.removesuffix("~"), strip, line))
+            at = start = end + 1
+        flat.append(["lit", span, text[start:].replace("$${", "${").replace("%%{", "%{")])
+        return _assembled(flat, span)
+
+    def _inner(self, sort: str, text: str, strip: tuple[bool, bool], line: int) -> Any:
+        if sort == "$":
+            node = parse_expression(text, self.file, line)
+            return ("strip", (), node, strip) if any(strip) else node
+        word, _, rest = text.strip().partition(" ")
+        if word == "for":
+            names, _, rest = rest.partition(" in ")
+            return (
+                "template_for_start",
+                tuple(name.strip() for name in names.split(",")),
+                parse_expression(rest, self.file, line),
+                strip,
+            )
+        kinds = {
+            "if": "template_if_start",
+            "else": "template_else",
+            "endif": "template_endif",
+            "endfor": "template_endfor",
+        }
+        return (
+            kinds.get(word, "template_else"),
+            (),
+            parse_expression(rest, self.file, line) if word == "if" else None,
+            strip,
+        )
+
+    def _conditional(self, tree: Any, span: Span) -> Node:
+        return ["cond", span, *(self.expr(each) for each in _inside(tree))]
+
+    def _unary_op(self, tree: Any, span: Span) -> Node:
+        return ["un", span, str(tree.children[0]), self.expr(tree.children[-1])]
+
+    def _binary_op(self, tree: Any, span: Span) -> Node:
+        left, term = _inside(tree)[:2]
+        operator, right = _inside(term)
+        node = self.expr(right)
+        return ["bin", [*span[:2], *node[1][2:]], str(operator.children[0]), self.expr(left), node]
+
+    def _tuple(self, tree: Any, span: Span) -> Node:
+        return ["tuple", span, [self.expr(each) for each in _inside(tree)]]
+
+    def _object(self, tree: Any, span: Span) -> Node:
+        return ["object", span, [self._element(each) for each in _inside(tree)]]
+
+    def _element(self, tree: Any) -> list[Node]:
+        key, value = [each for each in _trees(tree) if each.data != "new_line_or_comment"]
+        node = self.expr(key.children[0])
+        if node[0] == "root":
+            node = ["lit", node[1], node[2]]
+        elif node[0] == "lit":
+            node = ["lit", node[1], _key(node[2])]
+        return [node, self.expr(value)]
+
+    def _function_call(self, tree: Any, span: Span) -> Node:
+        names = [_word(each) for each in _inside(tree) if each.data == "identifier"]
+        held = next((each for each in _inside(tree) if each.data == "arguments"), None)
+        given = [self.expr(each) for each in _inside(held)] if held is not None else []
+        expand = held is not None and any(str(each) == "..." for each in held.children)
+        return ["call", span, "::".join(names), given, expand]
+
+    def _get_attr_expr_term(self, tree: Any, span: Span) -> Node:
+        return ["attr", span, self.expr(tree.children[0]), _word(_trees(tree.children[1])[0])]
+
+    def _index_expr_term(self, tree: Any, span: Span) -> Node:
+        return ["index", span, self.expr(tree.children[0]), self._index(tree.children[1])]
+
+    def _index(self, tree: Any) -> Node:
+        inner = _inside(tree)
+        if inner:
+            return self.expr(inner[0])
+        return ["lit", _span(tree), int(str(tree.children[-1]))]
+
+    def _full_splat_expr_term(self, tree: Any, span: Span) -> Node:
+        steps = [
+            ["attr", _word(_trees(each)[0])] if each.data == "get_attr" else ["index", self._index(each)]
+            for each in _trees(tree.children[1])
+        ]
+        return ["splat", span, self.expr(tree.children[0]), steps]
+
+    _attr_splat_expr_term = _full_splat_expr_term
+
+    def _for_tuple_expr(self, tree: Any, span: Span) -> Node:
+        intro, item, *rest = _inside(tree)
+        return ["forl", span, *self._intro(intro), self.expr(item), self._condition(rest)]
+
+    def _for_object_expr(self, tree: Any, span: Span) -> Node:
+        intro, key, value, *rest = _inside(tree)
+        group = any(str(each) == "..." for each in tree.children if not hasattr(each, "data"))
+        return ["foro", span, *self._intro(intro), self.expr(key), self.expr(value), self._condition(rest), group]
+
+    def _intro(self, tree: Any) -> list[Any]:
+        *names, collection = _inside(tree)
+        words = [_word(each) for each in names]
+        return [words[0] if len(words) > 1 else "", words[-1], self.expr(collection)]
+
+    def _condition(self, rest: list[Any]) -> Node | None:
+        return self.expr(_inside(rest[0])[0]) if rest else None
+
+
+def _key(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _closing(text: str, at: int) -> int:
+    """Return where the brace closes that was opened just before ``at``; -1 where it does not."""
+    depth = 1
+    for found in re.compile(r'"(?:[^"\\]|\\.)*"|[{}]').finditer(text, at):
+        depth += (found[0] == "{") - (found[0] == "}")
+        if not depth:
+            return found.start()
+    return -1
+
+
+def _assembled(flat: list[Any], span: Span) -> Node:
+    """Return a template from its parts in a row: directives take what is between them."""
+    _strip(flat)
+    flat = [part[2] if isinstance(part, tuple) and part[0] == "strip" else part for part in flat]
+    parts, _ = _collect(flat, 0, span)
+    parts = [part for part in parts if part[0] != "lit" or part[2] != ""]
+    if not parts:
+        return ["lit", span, ""]
+    return parts[0] if len(parts) == 1 and parts[0][0] == "lit" else ["tpl", span, parts]
+
+
+def _strip(flat: list[Any]) -> None:
+    for at, part in enumerate(flat):
+        if isinstance(part, tuple):
+            before, after = part[3]
+            if before and at and isinstance(flat[at - 1], list) and flat[at - 1][0] == "lit":
+                flat[at - 1][2] = flat[at - 1][2].rstrip()
+            if after and at + 1 < len(flat) and isinstance(flat[at + 1], list) and flat[at + 1][0] == "lit":
+                flat[at + 1][2] = flat[at + 1][2].lstrip()
+
+
+def _collect(flat: list[Any], at: int, span: Span) -> tuple[list[Node], int]:
+    """Return parts up to the directive that ends them, and where that is."""
+    parts: list[Node] = []
+    while at < len(flat):
+        part = flat[at]
+        if isinstance(part, list):
+            parts.append(part)
+            at += 1
+        elif part[0] == "template_if_start":
+            then, at = _collect(flat, at + 1, span)
+            other: list[Node] = []
+            if at < len(flat) and flat[at][0] == "template_else":
+                other, at = _collect(flat, at + 1, span)
+            parts.append(["if", span, part[2], then, other])
+            at += 1
+        elif part[0] == "template_for_start":
+            inner, at = _collect(flat, at + 1, span)
+            parts.append(["each", span, part[1][0] if len(part[1]) > 1 else "", part[1][-1], part[2], inner])
+            at += 1
+        else:
+            break
+    return parts, at
+
+
+def _trees(tree: Any) -> list[Any]:
+    return [each for each in tree.children if hasattr(each, "data")]
+
+
+def _inside(tree: Any) -> list[Any]:
+    return [each for each in _trees(tree) if each.data != "new_line_or_comment"]
+
+
+def _word(tree: Any) -> str:
+    return str(tree.children[0])
+
+
+def _span(tree: Any) -> Span:
+    meta = tree.meta
+    return [meta.line, meta.column, meta.end_line, meta.end_column]

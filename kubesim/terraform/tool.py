@@ -1,0 +1,185 @@
+"""``terraform`` in containers: a confined process interprets, and this side gives it what its pod has."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import importlib.util
+import json
+import sys
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from kubesim.shell.errors import FileError, NetworkError
+from kubesim.shell.files import Directory, File
+from kubesim.shell.machine import Process, Tool
+from kubesim.shell.sockets import resolve
+from kubesim.shell.tools import web
+from kubesim.terraform.state import VERSION
+
+WORKER = Path(__file__).with_name("worker.py")
+MAX_LINE, MAX_FILE, MAX_NAMES, MAX_CACHED = 16 << 20, 1 << 20, 2000, 300
+MAX_WORKERS = 4
+CONNECT_S = 30.0
+KILLED = "terraform: the configuration takes more time or memory than practice clusters grant\n"
+HARD_CPU_S = 3.0
+_files: OrderedDict[str, Any] = OrderedDict()
+"""Files that have been parsed, by their text's digest: the same file is never parsed twice."""
+
+
+def worker_command() -> list[str]:
+    """Return how the worker is started: with no more of the host's packages than it needs."""
+    spec = importlib.util.find_spec("hcl2")
+    packages = Path(spec.origin).parent.parent if spec is not None and spec.origin else Path()
+    return [sys.executable, "-I", "-S", str(WORKER), str(Path(__file__).parents[2]), str(packages)]
+
+
+async def terraform(process: Process) -> int:
+    """Run Terraform."""
+    asked = process.argv[1:] in (["version"], ["-version"], ["--version"], ["-v"])
+    if asked and process.view.find(".terraform.lock.hcl") is None:
+        await process.write(f"Terraform v{process.env.get('TERRAFORM_VERSION') or VERSION}\non linux_amd64\n")
+        return 0
+    return await _Run(process).run()
+
+
+class _Run:
+    """One run: the worker's questions, answered from inside the pod."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.used, self.status = HARD_CPU_S, 1
+
+    async def run(self) -> int:
+        child = await asyncio.create_subprocess_exec(
+            *worker_command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL, env={}, limit=MAX_LINE,
+        )  # fmt: skip
+        try:
+            ended = await self._talk(child)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+            await child.wait()
+            self.process.machine.computing.spend(time.perf_counter(), self.used)
+        if not ended:
+            await self.process.error(KILLED)
+        return self.status
+
+    async def _talk(self, child: asyncio.subprocess.Process) -> bool:
+        """Serve the worker until it ends; False where it was killed by its limits."""
+        if child.stdin is None or child.stdout is None:
+            return False
+        terminal = self.process.tty(1)
+        request = {
+            "argv": self.process.argv[1:], "folder": self.process.cwd, "environment": dict(self.process.env),
+            "width": terminal.size[1] if terminal else 78,
+        }  # fmt: skip
+        await self._send(child.stdin, request)
+        try:
+            while line := await child.stdout.readline():
+                kind, *given = json.loads(line)
+                if kind == "end":
+                    self.status, self.used = given
+                    return True
+                answer: Callable[..., Awaitable[Any]] = getattr(self, f"_{kind}")
+                found = await answer(*given)
+                if kind not in ("out", "err", "parsed"):
+                    await self._send(child.stdin, found)
+        except ValueError:  # a line longer than MAX_LINE, or cut off when the worker was killed
+            return False
+        return False
+
+    async def _send(self, stdin: asyncio.StreamWriter, found: Any) -> None:
+        with contextlib.suppress(ConnectionError):
+            stdin.write(json.dumps(found).encode() + b"\n")
+            await stdin.drain()
+
+    async def _out(self, text: str) -> None:
+        await self.process.write(text)
+        await self.process.flush()
+
+    async def _err(self, text: str) -> None:
+        await self.process.error(text)
+
+    async def _ask(self) -> str | None:
+        data = b""
+        while not data.endswith(b"\n") and len(data) < 4096 and (more := await self.process.read(1)):
+            data += more
+        return data.decode("utf-8", "replace").strip() if data else None
+
+    async def _wait(self, seconds: int) -> None:
+        await self.process.sleep(seconds)
+
+    async def _names(self, path: str) -> list[str] | None:
+        node = self.process.view.find(path)
+        if not isinstance(node, Directory) or not self.process.view.may(node, 4):
+            return None
+        return node.names()[:MAX_NAMES]
+
+    async def _read(self, path: str) -> str | None:
+        try:
+            node = self.process.view.node(path)
+            if not isinstance(node, File) or not self.process.view.may(node, 4) or len(node.content()) > MAX_FILE:
+                return None
+            return bytes(node.content()).decode("utf-8", "replace")
+        except FileError:
+            return None
+
+    async def _body(self, path: str) -> Any:
+        text = await self._read(path)
+        if text is None:
+            return None
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        if digest in _files:
+            _files.move_to_end(digest)
+        return {"text": text, "digest": digest, "body": _files.get(digest)}
+
+    async def _parsed(self, digest: str, body: Any) -> None:
+        _files[digest] = body
+        while len(_files) > MAX_CACHED:
+            _files.popitem(last=False)
+
+    async def _write(self, path: str, text: str) -> str | None:
+        view = self.process.view
+        try:
+            folder = path.rpartition("/")[0]
+            made: list[str] = []
+            while folder and view.find(folder) is None:
+                made.append(folder)
+                folder = folder.rpartition("/")[0]
+            for each in reversed(made):
+                view.mkdir(each, 0o755)
+            view.write(path, text.encode())
+        except FileError as error:
+            return error.text
+        return None
+
+    async def _http(self, method: str, url: str, headers: dict[str, str], body: str) -> tuple[int, str]:
+        try:
+            status, _, data = await web.request(self.process, method, url, headers, body.encode(), CONNECT_S)
+        except NetworkError as error:
+            return 0, await self._why(url, error)
+        return status, data.decode("utf-8", "replace")
+
+    async def _why(self, url: str, error: NetworkError) -> str:
+        host = url.split("/")[2].partition(":")[0]
+        port = url.split("/")[2].partition(":")[2] or "443"
+        if error.kind in ("nxdomain", "again"):
+            return f"dial tcp: lookup {host}: no such host"
+        address = host
+        with contextlib.suppress(NetworkError):
+            address = (await resolve(self.process, host))[0]
+        reasons = {
+            "refused": "connect: connection refused",
+            "timeout": "i/o timeout",
+            "reset": "read: connection reset by peer",
+        }
+        return f"dial tcp {address}:{port}: {reasons.get(error.kind, 'connect: no route to host')}"
+
+
+TOOLS: dict[str, Tool] = {"terraform": terraform}
