@@ -22,6 +22,7 @@ from sessions.models import InterviewSession, SessionEvent
 SYSTEM = "system"
 CANDIDATE = "candidate"
 RESTARTED = "cluster.restarted"
+APPLIED = "code.applied"
 
 
 def append(

@@ -14,10 +14,12 @@ from django.db import OperationalError, connection
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.checks import GRACE, Condition, ObjectRead
-from faults.errors import ClusterError, FaultError, NotYet
+from faults.errors import ClusterError, FaultError, NotFound, NotYet
 from faults.metrics import Readings
 from faults.models import FaultRun
 from faults.packs import Pack, PackError
+from faults.packs.workspaces import STEP as TERRAFORM
+from faults.terraform_state import TerraformState, read_state, secret_name
 from sessions import panels, services
 from sessions.kinds import METRICS, Kind
 from sessions.live import LiveState
@@ -37,7 +39,7 @@ log = logging.getLogger(__name__)
 State = InterviewSession.State
 PROBE = timedelta(seconds=5)
 PROBE_STALE = timedelta(seconds=1)
-RESTARTS = timedelta(seconds=5)
+RESTARTS = APPLIES = timedelta(seconds=5)
 LOOK_S = 1.0  # the longest pause between two rounds of looks: logs change without an event
 MIN_QUIET_S = 0.5  # before a session is looked at that nothing has changed for
 _AT_WORK = (State.LIVE, State.PAUSED)
@@ -76,6 +78,7 @@ class SessionWatch:
         self._looked_at: float | None = None
         self._done: dict[str, datetime] = {"restarts": now()}  # none that matters to the first seconds of a watch
         self._trouble = ""
+        self._states: dict[str, TerraformState] = {}
         self._outages = OutageWatch(session.pk)
         self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""
         self._is_outdated = False
@@ -144,6 +147,8 @@ class SessionWatch:
         is_known = is_ours or self.cluster.cache.complete
         self._safely(partial(self._outages.look, silence, is_known, self._now()))
         self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
+        if session.state in _AT_WORK and not is_withdrawn:
+            self._every("applies", APPLIES, self._notice_applies)
         if session.state == State.LIVE and self.cluster.cache.complete and not is_withdrawn:
             for scenario, pack in list(self._packs.values()):
                 # What we take back is not the candidate's doing; nor is what has not begun.
@@ -215,6 +220,30 @@ class SessionWatch:
         restarts = fault_services.restarts_of(cluster=session.cluster) if session.cluster else None
         if restarts is not None and services.note_restarts(session_id=session.pk, restarts=restarts):
             self._mark(self.session_id, ("link", "timeline"))
+
+    def _notice_applies(self) -> None:
+        """Tell of each root of Terraform whose state has a new number; the first look tells what there was before."""
+        for namespace, root in self._roots():
+            try:
+                found = self._remote.secret(namespace, secret_name(root)) if self._remote else {}
+            except (NotYet, NotFound):
+                continue
+            state, before = read_state(found), self._states.get(root)
+            self._states[root] = state
+            if before is None or state.serial <= before.serial:
+                continue
+            if services.note_apply(session_id=self.session_id, root=root, before=before, after=state):
+                self._mark(self.session_id, ("terraform", "timeline"))
+
+    def _roots(self) -> list[tuple[str, str]]:
+        """Return the roots that the session's scenarios apply, each with the namespace of its state."""
+        return [
+            (pack.workspace.state, root)
+            for _, pack in self._packs.values()
+            for step in pack.inject
+            if pack.workspace and step.kind == TERRAFORM
+            for root in step.spec["roots"]
+        ]
 
     def _evaluate(self, scenario: SessionScenario, pack: Pack) -> None:
         try:

@@ -16,6 +16,7 @@ from sessions import clock
 from sessions.kinds import DEPLOYMENT, EVENT, JOB, METRICS, NODE, POD, Kind
 from sessions.models import InterviewSession
 from sessions.panels import (
+    applies,
     cluster,
     key,
     metrics,
@@ -88,6 +89,7 @@ PANELS: Final[dict[str, Panel]] = {
             place=CENTRE,
             fetched="session-metrics",
         ),
+        Panel("terraform", "Terraform", INTERVIEWERS, applies.applies, mirrors=True, kept=True, place=CENTRE),
         Panel("events", "Cluster events", INTERVIEWERS, cluster.events, reads=(EVENT,), mirrors=True, place=CENTRE),
         Panel("hints", "", INTERVIEWERS, progress.hints),
         Panel("outcome", "", INTERVIEWERS, people.outcome),

@@ -23,6 +23,7 @@ _BY_PREFIX = {
     "candidate": "Candidate",
     "access": "Candidate",
     "kubeconfig": "Candidate",
+    "code": "Candidate",
     "link": "Candidate",
     "phase": "",  # the stepper tells it better
     "check": "Checks",
@@ -89,6 +90,7 @@ _WORDS = {
     "kubeconfig.issued": "Kubeconfig handed out",
     "code.downloaded": "Terraform code downloaded",
     "code.uploaded": "Terraform code uploaded",
+    "code.applied": "Terraform applied",
     "access.revoked": "Candidate's access closed",
     "access.restored": "Candidate's access restored",
     "hint.released": "Hint released",

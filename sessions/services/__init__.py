@@ -15,6 +15,7 @@ from sessions.services.access import (
     issue_join_link,
     sync_access,
 )
+from sessions.services.applies import note_apply
 from sessions.services.conduct import release_hint
 from sessions.services.creation import create_session
 from sessions.services.ending import NotRecordedYet, end_now, record_end
@@ -80,6 +81,7 @@ __all__ = [
     "lift_panic",
     "mark_asked",
     "mark_milestone",
+    "note_apply",
     "note_restarts",
     "pause",
     "note_absence",

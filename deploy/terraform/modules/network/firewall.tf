@@ -12,6 +12,9 @@ resource "google_compute_firewall" "deny_egress" {
   deny {
     protocol = "all"
   }
+
+  # Nothing is closed before what nodes need of each other is open: whoever applies this may be one of them.
+  depends_on = [google_compute_firewall.internal_egress]
 }
 
 resource "google_compute_firewall" "internal_egress" {

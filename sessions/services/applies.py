@@ -1,0 +1,46 @@
+"""Applies of Terraform, told on the time line: a state has a new number, and what has changed in it.
+
+Wherever Terraform ran, in the toolbox or on the candidate's machine, the state is in the cluster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+
+from faults.terraform_state import TerraformState
+from sessions import events
+from sessions.models import SessionEvent
+from sessions.services.rows import State, locked
+
+MOST_RESOURCES = 20
+
+
+@transaction.atomic
+def note_apply(*, session_id: int, root: str, before: TerraformState | None, after: TerraformState) -> bool:
+    """Enter a state that is newer than the last entry of its root; False where it is not, or nobody is at work.
+
+    ``before`` is the state as it was last seen; without it, the entry says nothing of what has changed.
+    """
+    session = locked(session_id)
+    known = SessionEvent.objects.filter(session=session, kind=events.APPLIED, payload__root=root)
+    newest = known.order_by("-seq").first()
+    if session.state not in (State.LIVE, State.PAUSED) or (newest and newest.payload["serial"] >= after.serial):
+        return False
+    events.append(session, events.APPLIED, actor=events.CANDIDATE, payload=_told(root, before, after))
+    return True
+
+
+def _told(root: str, before: TerraformState | None, after: TerraformState) -> dict[str, Any]:
+    payload: dict[str, Any] = {"root": root, "serial": after.serial}
+    if before is None:
+        return payload | {"text": f"{root}, state {after.serial}"}
+    old = {row["address"]: row["attributes"] for row in before.resources}
+    new = {row["address"]: row["attributes"] for row in after.resources}
+    added, destroyed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
+    changed = sorted(address for address in new.keys() & old.keys() if new[address] != old[address])
+    counts = {"added": len(added), "changed": len(changed), "destroyed": len(destroyed)}
+    marked = [*(f"+ {at}" for at in added), *(f"~ {at}" for at in changed), *(f"- {at}" for at in destroyed)]
+    text = ", ".join(f"{count} {what}" for what, count in counts.items())
+    return payload | counts | {"text": f"{root}: {text} (state {after.serial})", "resources": marked[:MOST_RESOURCES]}
