@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,21 +21,6 @@ NOT_LOADED = (
 )
 GO_KINDS = {str: "string", int: "number", float: "number", bool: "bool", dict: "object", type(None): "null"}
 GO_TYPES = {str: "string", int: "int32", bool: "bool", dict: "map[string]string", list: "[]string"}
-GO_HEAD = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-SAID = {
-    "mapping values are not allowed here": "mapping values are not allowed in this context",
-    "found character '\\t' that cannot start any token": "found character that cannot start any token",
-}
-"""What Go's YAML says otherwise."""
-MORE: dict[str, type] = {
-    "evictionSoft": dict,
-    "evictionSoftGracePeriod": dict,
-    "evictionMinimumReclaim": dict,
-    "evictionMaxPodGracePeriod": int,
-    "clusterDNS": list,
-}
-TYPES = {name: type(value) for name, value in DEFAULTS.items()} | MORE
-"""Field -> its type."""
 
 
 def max_pulls(config: Mapping[str, Any]) -> int:
@@ -77,44 +61,14 @@ def _decoded(text: str) -> Obj:
     try:
         config = parse_sent(text)
     except (yaml.YAMLError, RecursionError) as error:
-        line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark else 1
-        told = "exceeded max depth" if isinstance(error, RecursionError) else str(error)
-        trouble = (error.problem or "") if isinstance(error, yaml.MarkedYAMLError) else told
-        raise WrongConfig(f"failed to decode: yaml: line {line}: {SAID.get(trouble, trouble)}") from error
-    if not isinstance(config, dict):
-        kind = GO_KINDS.get(type(config), "array")
-        text = "couldn't get version/kind; json parse error: json: cannot unmarshal"
-        raise WrongConfig(f"failed to decode: {text} {kind} into Go value of type {GO_HEAD}")
-    if not config.get("kind"):
-        raise WrongConfig(f"failed to decode: Object 'Kind' is missing in '{_json(config)}'")
-    if config["kind"] != DEFAULTS["kind"]:
-        text = f'no kind "{config["kind"]}" is registered for version "{config.get("apiVersion", "")}" in scheme'
-        raise WrongConfig(f'failed to decode: {text} "k8s.io/kubernetes/pkg/kubelet/apis/config/scheme/scheme.go:33"')
+        mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+        line, why = mark.line + 1 if mark else 1, getattr(error, "problem", "") or str(error)
+        raise WrongConfig(f"failed to decode: yaml: line {line}: {why}") from error
+    if not isinstance(config, dict) or config.get("kind") != DEFAULTS["kind"]:
+        raise WrongConfig("failed to decode: Object 'Kind' is missing in the file")
     for name, value in config.items():
-        _check_type(str(name), value)
+        wanted = type(DEFAULTS.get(str(name), value))
+        if value is not None and type(value) is not wanted:
+            found = f"{GO_KINDS.get(type(value), 'array')} into Go struct field KubeletConfiguration.{name}"
+            raise WrongConfig(f"failed to decode: json: cannot unmarshal {found} of type {GO_TYPES[wanted]}")
     return config
-
-
-def _json(config: Obj) -> str:
-    """Return what somebody has written as JSON, in which keys that are no texts become some."""
-    try:
-        return json.dumps(config, default=str, skipkeys=True, separators=(",", ":"), ensure_ascii=False)
-    except RecursionError:
-        return "{}"
-
-
-def _check_type(name: str, value: object) -> None:
-    """Raise ``WrongConfig`` where a known field is of another type than it has to be."""
-    wanted = TYPES.get(name)
-    if wanted is None or value is None:
-        return
-    inner, text = [value], GO_TYPES[wanted]
-    if wanted in (dict, list) and isinstance(value, wanted):
-        inner, wanted, text = [*(value.values() if isinstance(value, dict) else value)], str, "string"
-    for each in inner:
-        if type(each) is not wanted:
-            found = GO_KINDS.get(type(each), "array")
-            field = f"KubeletConfiguration.{name}"
-            raise WrongConfig(
-                f"failed to decode: json: cannot unmarshal {found} into Go struct field {field} of type {text}"
-            )

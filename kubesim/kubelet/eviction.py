@@ -85,7 +85,6 @@ class Pressure(Watch):
         self.images = ImageStore(self.node.images, self.workers)
         self.capacity = int(quantity.parse(self.node.capacity.get("memory", "4Gi")))
         self._images = 0
-        self._first: dict[Threshold, datetime] = {}
         self._last: dict[str, datetime] = {}
         self._met: list[Threshold] = []
         self._collected: datetime | None = None
@@ -219,7 +218,6 @@ class Pressure(Watch):
         await self._tell_of_ends()
         seen = self.observe(pods)
         met = [each for each in self.rules.thresholds if each.met(seen)]
-        met += [each for each in self._met if each not in met and each.met(seen, enough=True)]
         await self._judge(met, now)
         await self._collect(seen["imagefs.available"], now)
         if self._met:
@@ -230,12 +228,11 @@ class Pressure(Watch):
 
     async def _judge(self, met: list[Threshold], now: datetime) -> None:
         """Come to the node's conditions, which outlast what has caused them for a while."""
-        self._first = {each: self._first.get(each, now) for each in met}
         self._last |= {PRESSURES[each.resource]: now for each in met}
         self._last = {
             kind: at for kind, at in self._last.items() if (now - at).total_seconds() < self.rules.transition_s
         }
-        self._met = [each for each in met if (now - self._first[each]).total_seconds() >= each.grace_s]
+        self._met = met
         before, self.conditions = self.conditions, [*self._last]
         if before != self.conditions:
             await self.report()
@@ -266,12 +263,11 @@ class Pressure(Watch):
         if PRESSURES[short.resource] == "DiskPressure":
             self.images.free(None, now, self.rules.least_age_s, dead=False)
             again = self.observe(pods)
-            if not any(each.met(again, enough=True) for each in self.rules.thresholds):
+            if not any(each.met(again) for each in self.rules.thresholds):
                 return
-        grace = self.rules.soft_grace_s if short.grace_s else HARD_GRACE_S
         for use in sorted(pods, key=lambda each: _rank(each, short.resource)):
             if not critical(use.pod):
-                use.worker.evict(*message(use, met, seen, short.resource), grace)
+                use.worker.evict(*message(use, met, seen, short.resource), HARD_GRACE_S)
                 return
 
     # What is told.

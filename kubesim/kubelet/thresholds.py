@@ -59,27 +59,20 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Less of ``signal`` than ``value`` for ``grace_s`` seconds lets pods go, until there is ``more`` than that."""
+    """Less of ``signal`` than ``value`` lets pods go."""
 
     signal: str
     value: Amount
-    grace_s: float = 0.0
-    more: Amount = Amount()
 
     @property
     def resource(self) -> str:
         """What the node is short of where it is met."""
         return SIGNALS[self.signal]
 
-    def met(self, seen: Mapping[str, Observation], *, enough: bool = False) -> bool:
-        """Whether there is less than that (and, for it to be ``enough``, less than what is to be reclaimed)."""
+    def met(self, seen: Mapping[str, Observation]) -> bool:
+        """Whether there is less than that."""
         found = seen.get(self.signal)
-        if found is None:
-            return False
-        wanted = self.value.of(found.capacity)
-        if enough and (self.more.quantity or self.more.percent):
-            wanted += self.more.of(found.capacity)
-        return wanted > found.available
+        return found is not None and self.value.of(found.capacity) > found.available
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +92,6 @@ class Rules:
     high: int
     low: int
     least_age_s: float
-    soft_grace_s: float
 
 
 def _single(value: float) -> float:
@@ -116,17 +108,9 @@ def binary(amount: int) -> str:
 def rules(config: Mapping[str, Any]) -> Rules:
     """Return what a configuration (over the defaults) says. Raises ``WrongConfig``."""
     whole = {**CONFIG, **{name: value for name, value in config.items() if value is not None}}
-    found = [*_thresholds(whole.get("evictionHard")), *_soft(whole)]
-    more = {
-        signal: _amount(signal, str(text)) for signal, text in (whole.get("evictionMinimumReclaim") or {}).items()
-    }
-    found = [Threshold(each.signal, each.value, each.grace_s, more.get(each.signal, Amount())) for each in found]
+    found = [*_thresholds(whole.get("evictionHard"))]
     if "pods" in whole["enforceNodeAllocatable"]:
-        found += [
-            Threshold(ALLOCATABLE, each.value, more=each.more)
-            for each in found
-            if each.signal == "memory.available" and not each.grace_s
-        ]
+        found += [Threshold(ALLOCATABLE, each.value) for each in found if each.signal == "memory.available"]
     return Rules(
         # what is short of memory is seen to first
         tuple(sorted(found, key=lambda each: each.resource != MEMORY)),
@@ -134,7 +118,6 @@ def rules(config: Mapping[str, Any]) -> Rules:
         int(whole["imageGCHighThresholdPercent"]),
         int(whole["imageGCLowThresholdPercent"]),
         seconds(whole["imageMinimumGCAge"]),
-        float(whole.get("evictionMaxPodGracePeriod") or 0),
     )
 
 
@@ -144,14 +127,6 @@ def _thresholds(statements: Mapping[str, Any] | None) -> Iterable[Threshold]:
             raise WrongConfig(f"unsupported eviction signal {signal}")
         if str(text) not in ("0%", "100%"):
             yield Threshold(signal, _amount(signal, str(text)))
-
-
-def _soft(config: Mapping[str, Any]) -> Iterable[Threshold]:
-    periods = config.get("evictionSoftGracePeriod") or {}
-    for each in _thresholds(config.get("evictionSoft")):
-        if each.signal not in periods:
-            raise WrongConfig(f"grace period must be specified for the soft eviction threshold {each.signal}")
-        yield Threshold(each.signal, each.value, seconds(periods[each.signal]))
 
 
 def _amount(signal: str, text: str) -> Amount:

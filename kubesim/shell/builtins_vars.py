@@ -1,4 +1,4 @@
-"""Builtins about what a shell remembers: export, set, local, declare, alias, getopts, umask."""
+"""Builtins about what a shell remembers: export, set, local, declare, alias, umask."""
 
 from __future__ import annotations
 
@@ -266,39 +266,6 @@ async def unalias(shell: Shell, argv: list[str]) -> int:
         shell.state.aliases.clear()
     unknown = [name for name in names if shell.state.aliases.pop(name, None) is None]
     return await shell.lament(unknown, "not found", "unalias")
-
-
-async def getopts(shell: Shell, argv: list[str]) -> int:
-    """Take the next option out of the positional parameters."""
-    if len(argv) < 3:
-        raise ShellError("usage: getopts optstring name [arg ...]", 2)
-    state, optstring, name, args = shell.state, argv[1], argv[2], argv[3:] or shell.state.positional
-    index = int(state.get("OPTIND") or 1)
-    offset = shell.option[1] if index == shell.option[0] else 1
-    word = args[index - 1] if 0 < index <= len(args) else ""
-    state.unset("OPTARG")
-    if len(word) < 2 or word[0] != "-" or word == "--":
-        state.set("OPTIND", str(index + (word == "--")))
-        state.set(name, "?")
-        return 1
-    flag, value, silent, wrong = word[offset], word[offset + 1 :], optstring.startswith(":"), ""
-    wants = flag != ":" and f"{flag}:" in optstring
-    index, offset = (index, offset + 1) if value and not wants else (index + 1, 1)
-    if flag == ":" or flag not in optstring:
-        wrong = "illegal option"
-    elif wants and (value or index <= len(args)):
-        state.set("OPTARG", value or args[index - 1])
-        index += not value
-    elif wants:
-        wrong = "option requires an argument"
-    if wrong and silent:
-        state.set("OPTARG", flag)
-    elif wrong:
-        await shell.process.error(f"{shell.name}: {wrong} -- {flag}\n")
-    state.set("OPTIND", str(index))
-    shell.option = index, offset
-    state.set(name, (":" if wants and silent else "?") if wrong else flag)
-    return 0
 
 
 async def umask(shell: Shell, argv: list[str]) -> int:

@@ -37,7 +37,6 @@ class Shell(Subshells):
         self.pending: list[str] = []
         self.woken = asyncio.Event()
         self.sourced = 0
-        self.option = 1, 1  # of getopts: the next argument, and the place in it
         self.typed: list[str] = []
         self.completed: dict[str, str] = {}  # by ``complete``: what completes the words of a command
         self.leaving = False  # exit was typed

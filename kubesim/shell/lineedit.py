@@ -88,7 +88,6 @@ class LineEditor:
         self.row = 0
         self.place = 0
         self.kept = ""
-        self.killed = ""
         self.tabs = 0
 
     async def line(self, prompt: str) -> str | None:
@@ -184,24 +183,9 @@ class LineEditor:
     def _reach(self, verb: str, place: int) -> None:
         """Move the cursor, or take what lies on the way."""
         start, end = sorted((self.cursor, place))
-        if verb == "kill":
-            self.killed = self.text[start:end]
         if verb != "go":
             self.text = self.text[:start] + self.text[end:]
         self.cursor = place if verb == "go" else start
-
-    async def _key_yank(self) -> None:
-        await self._insert(self.killed)
-
-    async def _key_swap(self) -> None:
-        at = min(self.cursor, len(self.text) - 1)
-        if at > 0:
-            self.text = self.text[: at - 1] + self.text[at] + self.text[at - 1] + self.text[at + 1 :]
-            self.cursor = at + 1
-
-    async def _key_last_word(self) -> None:
-        if self.history:
-            await self._insert((self.history[-1].split() or [""])[-1])
 
     async def _key_clear(self) -> None:
         self.row = 0

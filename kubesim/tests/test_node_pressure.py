@@ -326,28 +326,6 @@ async def test_a_kubelet_takes_its_thresholds_from_the_file_on_its_node_when_it_
 async def test_a_wrong_configuration_is_refused_with_the_kubelets_words():
     with pytest.raises(WrongConfig, match="unsupported eviction signal disk.available"):
         rules({"evictionHard": {"disk.available": "10%"}})
-    with pytest.raises(WrongConfig, match="grace period must be specified for the soft eviction threshold memory.av"):
-        rules({"evictionSoft": {"memory.available": "1Gi"}})
-
-
-async def test_a_soft_threshold_waits_for_its_grace_period():
-    async with world(count=1, present=()) as w:
-        await w.create("pods", pod("eater", container("polinux/stress", "sleep", "1d")))
-        await w.tick(5)
-        watch = w.kubelets.watches.of(w.node_names[0])
-        soft = {
-            "evictionSoft": {"memory.available": "300Gi"},
-            "evictionSoftGracePeriod": {"memory.available": "1m30s"},
-        }
-        watch.configure(soft)
-        watch.use("memory", watch.capacity - 200 * GIB)
-        await w.tick(30)
-        assert (await pressures(w))["MemoryPressure"][0] == "True"
-        assert (await w.pod("eater"))["status"]["phase"] == "Running"
-        await w.tick(90)
-        status = (await w.pod("eater"))["status"]
-        assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
-        assert "Threshold quantity: 300Gi, available: " in status["message"]
 
 
 async def test_many_processes_leave_a_node_short_of_process_numbers():

@@ -19,12 +19,11 @@ Usage: dcgmi [--host IP] subsystem
        dcgmi -v
 
  Subsystems Available:
-    topo        GPU Topology: --gpuid ID | -g GROUP
     diag        System Validation/Diagnostic: -r 1-4 [-i ID] [-g GROUP] [-v] [-j]
     health      Health Monitoring: -s a|p|n|m|t|i|c | -f | -c [-g GROUP] [-j]
-    group       GPU Group Management: -l | -c NAME [--default | -a IDS] | -d ID | -g ID [-a IDS | -r IDS | -i]
-    discovery   Discover GPUs on the system: -l | -c
-    nvlink      Displays NvLink link statuses and error counts: -s | -e -g ID
+    group       GPU Group Management: -l
+    discovery   Discover GPUs on the system: -l
+    nvlink      Displays NvLink link statuses: -s
     dmon        Stats Monitoring of GPUs: -e FIELDS [-i ID] [-c COUNT] [-d MILLISECONDS] | -l
 """
 
@@ -62,7 +61,6 @@ _PAGES: dict[str, Page] = {
     "discovery": pages.discovery,
     "group": pages.group,
     "health": pages.health,
-    "topo": pages.topo,
     "nvlink": pages.nvlink,
     "dmon": pages.dmon,
     "diag": pages.diag,

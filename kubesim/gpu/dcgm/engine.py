@@ -28,10 +28,3 @@ class Engine:
             ALL_SWITCHES: Group("DCGM_ALL_SUPPORTED_NVSWITCHES", []),
         }
     )
-    next_group: int = 2
-
-    def create(self, name: str, gpus: list[int] | None) -> int:
-        """Make a group; returns its number."""
-        number, self.next_group = self.next_group, self.next_group + 1
-        self.groups[number] = Group(name, gpus)
-        return number

@@ -1,4 +1,4 @@
-"""The pages of dcgmi: discovery, groups, health, topology, links, fields, diag."""
+"""The pages of dcgmi: discovery, groups, health, links, fields, diag."""
 
 from __future__ import annotations
 
@@ -12,24 +12,19 @@ from kubesim.gpu.dcgm.call import (
     BAD_PARAMETER_TEXT,
     GENERIC,
     HINT,
-    NO_GROUP,
-    NOT_CONFIGURED,
     Call,
     Node,
     Refused,
     columns,
-    devices,
     group_of,
     members,
     shown,
-    tree,
     wrapped,
 )
 from kubesim.gpu.dcgm.diagnose import Trouble, systems, troubles, worst
 from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine, Group
 from kubesim.gpu.readings import Reading, find
-from kubesim.gpu.smi import topology
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
+from kubesim.gpu.smi.view import NOT_AVAILABLE, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +52,7 @@ def fields() -> dict[int, Field]:
 
 
 def discovery(call: Call, view: View, engine: Engine) -> str:
-    """List the devices, or with ``-c`` how MIG cuts them."""
-    if call.given("-c", "--compute-hierarchy"):
-        return _hierarchy(view)
+    """List the devices."""
     rows = [
         ([str(item.number)], [
             f"Name: {item.device.product.name}", f"PCI Bus ID: {item.device.pci_address}",
@@ -72,19 +65,6 @@ def discovery(call: Call, view: View, engine: Engine) -> str:
     out += "0 NvSwitches found.\n" + columns((11,), ("Switch ID",), ())
     out += "0 ConnectX found.\n" + columns((10,), ("ConnectX",), ())
     return out + "0 CPUs found.\n" + columns((8, 70), ("CPU ID", "Device Information"), ())
-
-
-def _hierarchy(view: View) -> str:
-    rule, out = f"+{'-' * 19}+{'-' * 68}+", ""
-    for number, item in enumerate(view.present()):
-        node = Node(f"GPU {item.number}", f"GPU {item.device.uuid} (EntityID: {item.number})")
-        for each, instance in enumerate(item.cut):
-            compute = Node(f"CI {item.number}/{each}/0", f"Compute Instance (EntityID: {item.number * 8 + each})")
-            text = f"GPU Instance (EntityID: {item.number * 8 + each})"
-            node.below.append(Node(f"I {item.number}/{instance.id}", text, below=[compute]))
-        box = tree(() if number else ("Instance Hierarchy",), [node], 20, 70)
-        out += box.removeprefix(f"{rule}\n") if number else box
-    return out
 
 
 def health(call: Call, view: View, engine: Engine) -> str:
@@ -125,46 +105,11 @@ def _errors(system: str, found: list[Trouble]) -> Node:
 
 
 def group(call: Call, view: View, engine: Engine) -> str:
-    """List groups, make and remove them, and change whom they have."""
-    if call.given("-c", "--create"):
-        return _create(call, view, engine)
-    if call.given("-d", "--delete"):
-        word = call.value("-d", "--delete")
-        if not word.isdecimal() or engine.groups.pop(int(word), None) is None:
-            raise Refused(f"Error: Cannot destroy group {word}. Return: {NO_GROUP}.", NOT_CONFIGURED)
-        return f"Successfully removed group {word}\n"
-    if call.given("-g", "--group"):
-        return _change(call, view, engine)
+    """List the groups."""
+    if not call.given("-l", "--list"):
+        raise Refused(HINT, 1)
     found = [Node(str(number), below=_about(number, each, view)) for number, each in sorted(engine.groups.items())]
     return shown(call, ["GROUPS", f"{len(found)} groups found."], [Node("Groups", below=found)], 20, 60)
-
-
-def _create(call: Call, view: View, engine: Engine) -> str:
-    name, ids = call.value("-c", "--create"), call.value("-a", "--add")
-    if not name:
-        raise Refused(f"Error: Cannot create group {name}. Return: {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
-    every = [item.number for item in view.all()]
-    gpus = [item.number for item in devices(view, ids)] if ids else every if call.given("--default") else []
-    out = f'Successfully created group "{name}" with a group ID of {engine.create(name, gpus)}\n'
-    return out + ("Add to group operation successful.\n" if ids else "")
-
-
-def _change(call: Call, view: View, engine: Engine) -> str:
-    number, known = group_of(call, engine)
-    adds = call.given("-a", "--add")
-    if not adds and not call.given("-r", "--remove"):
-        return shown(call, ["GROUP INFO"], _about(number, known, view), 20, 60)
-    for item in devices(view, call.value("-a", "--add", "-r", "--remove")):
-        word, where = ("add", "into") if adds else ("remove", "in")
-        if known.gpus is None or (item.number in known.gpus) == adds:
-            why = "already in the group" if adds else "not part of the group"
-            raise Refused(
-                f"Error: Unable to perform {word} of GPU {item.number} {where} group {number}. "
-                f"Return: {BAD_PARAMETER_TEXT}.\nThe GPU was not found or is {why}.",
-                BAD_PARAMETER,
-            )
-        known.gpus = sorted({*known.gpus, item.number}) if adds else [g for g in known.gpus if g != item.number]
-    return f"{'Add to' if adds else 'Remove from'} group operation successful.\n"
 
 
 def _about(number: int, known: Group, view: View) -> list[Node]:
@@ -173,68 +118,8 @@ def _about(number: int, known: Group, view: View) -> list[Node]:
     return [Node("Group ID", str(number)), Node("Group Name", known.name), Node("Entities", entities)]
 
 
-def topo(call: Call, view: View, engine: Engine) -> str:
-    """Tell how a device, or the devices of a group, are connected."""
-    one = call.value("-i", "--gpuid")
-    seen = view.present()
-    if one:
-        item = devices(view, one)[0]
-        rest = [other for other in seen if other.number != item.number]
-        nodes = [Node("CPU Core Affinity", _cores(item))]
-        nodes += [_path(item, other) for other in rest]
-        return shown(call, ["Topology Information", f"GPU ID: {item.number}"], nodes, 20, 80)
-    known = group_of(call, engine)[1]
-    mine = [item for item in seen if known.gpus is None or item.number in known.gpus]
-    same = len({item.device.numa for item in mine}) < 2
-    pairs = [(a, b) for a in mine for b in mine if a.number < b.number]
-    farthest = max(
-        pairs, key=lambda pair: _RANK.get(topology.connection(pair[0].device, pair[1].device), 0), default=None
-    )
-    worst_path = _bus(*farthest) if farthest else "Unknown"
-    cores = _cores(mine[0]) if mine and same else NOT_AVAILABLE
-    nodes = [Node("CPU Core Affinity", cores), Node("NUMA Optimal", str(same)), Node("Worst Path", worst_path)]
-    return shown(call, ["Topology Information", known.name], nodes, 20, 80)
-
-
-_RANK = {"PHB": 1, "NODE": 2, "SYS": 3}
-_COUNTS = ("", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-           "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen")  # fmt: skip
-
-
-def _cores(item: Seen) -> str:
-    return ", ".join(span.replace("-", " - ") for span in item.device.product.numa[item.device.numa].split(","))
-
-
-def _path(item: Seen, other: Seen) -> Node:
-    node = Node(f"To GPU {other.number}", _bus(item, other))
-    down = item.device.trouble.links_down | other.device.trouble.links_down
-    up = [number for number in range(item.device.product.nvlinks) if number not in down]
-    if up:
-        links = ", ".join(map(str, up))
-        plural = "s" * (len(up) > 1)
-        text = f"Connected via {_COUNTS[len(up)]} NVLINK{plural} (Link{plural}: {links})"
-        node.more = wrapped(text, 76)
-    return node
-
-
-def _bus(item: Seen, other: Seen) -> str:
-    """Return how two devices are connected over PCIe."""
-    if item.device.numa != other.device.numa:
-        return "Connected via a CPU-level link"
-    same = item.device.bus.split(":")[1] == other.device.bus.split(":")[1]
-    return "Connected via a PCIe host bridge" if same else "Connected via a CPU-level link"
-
-
 def nvlink(call: Call, view: View, engine: Engine) -> str:
-    """Show which links are up, or with ``-e`` the errors of one device's."""
-    if call.given("-e", "--errors"):
-        item = devices(view, call.value("-g", "--gpuid", "-i", default="0"))[0]
-        kinds = ("CRC FLIT Error", "CRC Data Error", "Replay Error", "Recovery Error")
-        links = [
-            Node(f"Link {number}", below=[Node(kind, "0") for kind in kinds])
-            for number in range(item.device.product.nvlinks)
-        ]
-        return shown(call, ["NVLINK Error Counts", f"GPU {item.number}"], links, 30, 50)
+    """Show which links are up."""
     if not call.given("-s", "--link-status"):
         raise Refused(HINT, 1)
     lines = ["+----------------------+", "|  NvLink Link Status  |", "+----------------------+", "GPUs:"]

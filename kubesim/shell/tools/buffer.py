@@ -39,7 +39,6 @@ class Buffer:
         self.changed = False
         self.message = ""
         self.undone: list[tuple[list[str], int, int]] = []
-        self.redone: list[tuple[list[str], int, int]] = []
         node = process.view.find(name) if name else None
         if isinstance(node, Directory):
             raise FileError("EISDIR", name)
@@ -56,20 +55,12 @@ class Buffer:
         """Remember this state for undo."""
         self.undone.append((list(self.lines), self.row, self.column))
         del self.undone[:-MOST_UNDONE]
-        self.redone.clear()
         self.changed = True
 
     def undo(self) -> None:
         """Go back to the last state that was kept."""
         if self.undone:
-            self.redone.append((list(self.lines), self.row, self.column))
             self.lines, self.row, self.column = self.undone.pop()
-
-    def redo(self) -> None:
-        """Do again what was undone last."""
-        if self.redone:
-            self.undone.append((list(self.lines), self.row, self.column))
-            self.lines, self.row, self.column = self.redone.pop()
 
     def clamp(self, *, inserting: bool = False) -> None:
         """Bring the cursor into the text."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import Any
 
 from kubesim.shell import mounts, patterns
@@ -11,12 +10,10 @@ from kubesim.shell.errors import FileError
 from kubesim.shell.files import Directory, File, Node
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import ls
-from kubesim.shell.tools.permissions import changed_mode
-from kubesim.shell.tools.users import name_of
 from kubesim.shell.tools.xargs import MOST_ARGUMENTS, run
 
 MAX_NESTING, MAX_DEPTH = 30, 64
-NUMBERS = ("size", "mtime", "mmin", "links")
+NUMBERS = ("size", "mtime", "mmin")
 VALUED = {
     "name",
     "iname",
@@ -27,22 +24,14 @@ VALUED = {
     "newer",
     "maxdepth",
     "mindepth",
-    "user",
-    "group",
-    "perm",
-    "printf",
 }
-ACTIONS = {"print", "print0", "delete", "ls", "prune", "quit"}
-PLAIN = {*ACTIONS, "empty", "executable", "depth", "xdev", "mount"}
+ACTIONS = {"print", "print0", "delete", "prune"}
+PLAIN = {*ACTIONS, "empty", "depth", "xdev", "mount"}
 UNITS = {"b": 512, "c": 1, "k": 1024, "M": 1 << 20, "G": 1 << 30}
 
 
 class FindError(Exception):
     """A wrong expression."""
-
-
-class _Quit(Exception):
-    """Nothing more is looked at."""
 
 
 class _Find:
@@ -54,7 +43,7 @@ class _Find:
         self.at = 0
         self.depths = {"maxdepth": MAX_DEPTH, "mindepth": 0}
         self.depth_first = bool({"-delete", "-depth"} & {*words})
-        self.acts = bool({"-print", "-print0", "-exec", "-delete", "-ls", "-printf"} & {*words})
+        self.acts = bool({"-print", "-print0", "-exec", "-delete"} & {*words})
         apart = {"-xdev", "-mount"} & {*words}
         self.foreign = {row.path for row in mounts.seen(process.machine, process.view.files) if apart}
         self.batches: dict[int, tuple[list[str], list[str]]] = {}
@@ -124,11 +113,6 @@ class _Find:
         unit = f"[{''.join(UNITS)}]?" if name == "size" else ""
         if name in NUMBERS and not re.fullmatch(rf"[+-]?\d{{1,18}}{unit}", value):
             raise FindError(f"invalid argument `{value}' to `-{name}'")
-        if name == "perm":
-            mode = changed_mode(File(mode=0), value.removeprefix(value[0]) if value[0] in "-/" else value, 0)
-            if mode is None:
-                raise FindError(f"invalid mode `{value}'")
-            return name, (value[0], mode)
         return name, value
 
     def _exec(self) -> tuple[str, object]:
@@ -156,7 +140,7 @@ class _Find:
             return False
         if kind == "not":
             return not await self.matches(value, path, node)
-        if kind in ACTIONS or kind in ("exec", "printf"):
+        if kind in ACTIONS or kind == "exec":
             return await self._act(kind, value, path, node)
         return self._about(kind, value, path, node)
 
@@ -170,27 +154,15 @@ class _Find:
             return ls.kind(node).replace("-", "f") in value.split(",")
         if kind == "empty":
             return not node.names() if isinstance(node, Directory) else isinstance(node, File) and not node.content()
-        if kind == "executable":
-            return self.process.view.may(node, 1)
         if kind == "newer":
             other = self.process.view.find(value)
             return other is not None and node.mtime > other.mtime
-        if kind == "user":
-            return value in (str(node.uid), name_of(self.process.view, node.uid))
-        if kind == "group":
-            return value in (str(node.gid), name_of(self.process.view, node.gid, "/etc/group"))
-        if kind == "perm":
-            sign, wanted = value
-            some, every = not wanted or bool(node.mode & wanted), node.mode & wanted == wanted
-            return every if sign == "-" else some if sign == "/" else node.mode & 0o7777 == wanted
         return self._number(kind, value, node) if value is not None else True
 
     def _number(self, kind: str, value: str, node: Node) -> bool:
         age, wanted = self.process.machine.now() - node.mtime, int(value.strip("+-" + "".join(UNITS)))
         if kind == "size":
             actual: float = -(-ls.size(node) // UNITS.get(value[-1], 512))
-        elif kind == "links":
-            actual = node.links
         elif kind == "mmin":
             actual = -(-age // 60) if value[0] in "+-" else age // 60
         else:
@@ -201,19 +173,6 @@ class _Find:
         process = self.process
         if kind in ("print", "print0"):
             await process.write(path + ("\n" if kind == "print" else "\0"))
-        elif kind == "ls":
-            await process.write(
-                f"{node.number:9d} {ls.blocks(node):6d} {ls.mode(node)} {node.links:3d} "
-                f"{name_of(process.view, node.uid):<8} {name_of(process.view, node.gid, '/etc/group'):<8} "
-                f"{ls.size(node):8d} {ls.when(process, node.mtime)} {path}\n"
-            )
-        elif kind == "printf":
-            names = {
-                "path": path,
-                "folder": path.rpartition("/")[0] or ".",
-                "base": path.rstrip("/").rpartition("/")[2],
-            }
-            await process.write(ls.formatted("find", value, {**names, **ls.facts(process, node)}))
         elif kind == "delete":
             try:
                 process.view.remove(path, directory=isinstance(node, Directory))
@@ -222,8 +181,6 @@ class _Find:
                 return False
         elif kind == "prune":
             self.pruned = True
-        elif kind == "quit":
-            raise _Quit
         elif kind == "exec":
             start, command, end = value
             if end == ";":
@@ -242,13 +199,12 @@ async def find(process: Process) -> int:
         expression = _Find(process, words[split:])
     except FindError as error:
         return await process.fail(str(error))
-    with suppress(_Quit):
-        for start in words[:split] or ["."]:
-            node = process.view.find(start, follow=False)
-            if node is None:
-                expression.status = await process.fail(f"'{start}': No such file or directory")
-            else:
-                await _descend(expression, start, node, 0)
+    for start in words[:split] or ["."]:
+        node = process.view.find(start, follow=False)
+        if node is None:
+            expression.status = await process.fail(f"'{start}': No such file or directory")
+        else:
+            await _descend(expression, start, node, 0)
     for command, paths in expression.batches.values():
         for at in range(0, len(paths), MOST_ARGUMENTS):
             await run(process, [*command, *paths[at : at + MOST_ARGUMENTS]])

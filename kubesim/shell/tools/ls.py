@@ -248,7 +248,7 @@ async def stat(process: Process) -> int:
             quoted, shown = f"{quoted} -> '{node.target}'", f"{name} -> {node.target}"
         known = {"name": name, "quoted": quoted, "shown": shown, **facts(process, node)}
         form = opts.get("c") or opts.get("printf")
-        text = formatted("stat", form, known) + "\n" * ("c" in opts) if form else kit.told("stat", **known)
+        text = _formatted(form, known) + "\n" * ("c" in opts) if form else kit.told("stat", **known)
         await process.write(text)
     return status
 
@@ -270,14 +270,10 @@ def facts(process: Process, node: Node) -> dict[str, object]:
     }  # fmt: skip
 
 
-def formatted(program: str, form: str, known: dict[str, object]) -> str:
+def _formatted(form: str, known: dict[str, object]) -> str:
     """Fill in a format, whose directives the options' table has."""
-    forms: dict[str, str] = kit.table()[program]["formats"]
-
-    def one(found: re.Match[str]) -> str:
-        return forms[found[1]].format(**known) if found[1] in forms else forms.get("other", found[0])
-
-    text = re.sub(r"%(T@|.)", one, form)
+    forms: dict[str, str] = kit.table()["stat"]["formats"]
+    text = re.sub(r"%(.)", lambda found: forms.get(found[1], forms["other"]).format(**known), form)
     return text.replace("\\n", "\n").replace("\\t", "\t").replace("\\0", "\0")
 
 

@@ -30,19 +30,10 @@ async def systemctl(process: Process) -> int:
         return 1
     call = _Call(process, side)
     verb, names = (call.words[0], [_name(word) for word in call.words[1:]]) if call.words else ("list-units", [])
-    if verb in ("list-units", "list-unit-files"):
-        return await _units(call, verb)
+    if verb == "list-units":
+        return await _units(call)
     if verb == "daemon-reload":
         return 0
-    if verb == "reset-failed" and not names:
-        side.services.forgive()
-        return 0
-    if verb == "is-system-running":
-        failed = any(side.services.of(name).active == "failed" for name in side.units)
-        await process.write("degraded\n" if failed else "running\n")
-        return int(failed)
-    if verb == "status" and not names:
-        return await _whole(process, side)
     if not names and verb in {*ASKING, *JUDGING, *CHANGING}:
         await process.error("Too few arguments.\n")
         return 1
@@ -125,31 +116,6 @@ def _cat(call: _Call, name: str) -> tuple[str, int]:
     return kit.told("units_file", unit=unit, kind=kind, again=again), 0
 
 
-def _show(call: _Call, name: str) -> tuple[str, int]:
-    side, unit = call.side, call.side.units[name]
-    service, runs = side.services.of(name), side.services.runs(name)
-    rows = {
-        "Type": unit.kind,
-        "Restart": "no" if unit.again_s is None else "always",
-        "MainPID": str(side.services.pid(name) if runs else 0),
-        "NRestarts": str(service.restarts),
-        "Result": service.result,
-        "TasksCurrent": str(unit.tasks) if runs else "[not set]",
-        "Id": f"{name}.service",
-        "Description": unit.description,
-        "LoadState": "masked" if service.enabled == "masked" else "loaded",
-        "ActiveState": service.active,
-        "SubState": service.sub,
-        "FragmentPath": unit.path,
-        "UnitFileState": service.enabled,
-        "ActiveEnterTimestamp": f"{service.since or _started(side):%a %Y-%m-%d %H:%M:%S} UTC" if runs else "",
-    }
-    chosen = call.value("-p", "--property")
-    names = chosen.split(",") if chosen else [*rows]
-    bare = call.given("--value")
-    return "".join(f"{rows[each] if bare else f'{each}={rows[each]}'}\n" for each in names if each in rows), 0
-
-
 def _status(call: _Call, name: str) -> tuple[str, int]:
     side, unit = call.side, call.side.units[name]
     service = side.services.of(name)
@@ -190,7 +156,6 @@ Answer = Callable[[_Call, str], tuple[str, int]]
 ASKING: dict[str, Answer] = {
     "status": _status,
     "cat": _cat,
-    "show": _show,
 }
 """Verb -> what it answers, and its exit status."""
 JUDGING = ("is-active", "is-failed", "is-enabled")
@@ -199,7 +164,7 @@ JUDGING = ("is-active", "is-failed", "is-enabled")
 # What is changed.
 
 
-RUNNING = ("start", "stop", "restart", "try-restart", "reload", "reload-or-restart", "kill", "reset-failed")
+RUNNING = ("start", "stop", "restart", "try-restart", "reload", "reload-or-restart")
 QUIET = ("enable", "disable", "mask", "unmask")
 """Verbs that say what they have done."""
 CHANGING = (*RUNNING, *QUIET)
@@ -211,13 +176,7 @@ def _run(call: _Call, verb: str, name: str) -> str:
     runs, masked = services.runs(name), services.of(name).enabled == "masked"
     if verb == "reload":
         return kit.told("units_not_reloaded", name=name)
-    if verb == "reset-failed":
-        services.forgive(name)
-    elif verb == "kill" and not runs:
-        return f"Failed to kill unit {name}.service: No main process to kill\n" if call.given("--kill-who") else ""
-    elif verb == "kill":
-        services.strike(name, (call.value("-s", "--signal") or "TERM").removeprefix("SIG"))
-    elif verb == "stop":
+    if verb == "stop":
         services.stop(name)
     elif verb != "try-restart" or runs:
         if masked:
@@ -268,15 +227,9 @@ async def _unknown(call: _Call, verb: str, name: str) -> int:
     return 4 if verb == "status" else 5
 
 
-async def _units(call: _Call, verb: str) -> int:
+async def _units(call: _Call) -> int:
     process, services = call.process, call.side.services
     names = {f"{name}.service": unit for name, unit in call.side.units.items()}
-    if verb == "list-unit-files":
-        await process.write(f"{'UNIT FILE':<32} STATE    VENDOR PRESET\n")
-        for name in names:
-            await process.write(f"{name:<32} {services.of(_name(name)).enabled:<8} enabled\n")
-        await process.write(f"\n{len(names)} unit files listed.\n")
-        return 0
     state = "failed" if call.given("--failed") else call.value("--state")
     every = call.given("-a", "--all")
     states = {name: services.of(_name(name)) for name in names}
@@ -296,15 +249,6 @@ async def _units(call: _Call, verb: str) -> int:
         legend = kit.told("units_legend") if chosen else ""
         tail = "To show all installed unit files use 'systemctl list-unit-files'.\n" if chosen else ""
         await process.write(f"{legend}{len(chosen)} loaded units listed.\n{tail}")
-    return 0
-
-
-async def _whole(process: Process, side: HostSide) -> int:
-    """Say how the node is as a whole."""
-    ago = _ago((side.now() - side.booted).total_seconds())
-    failed = sum(side.services.of(name).active == "failed" for name in side.units)
-    state = "degraded" if failed else "running"
-    await process.write(kit.told("units_whole", side=side, state=state, failed=failed, ago=ago))
     return 0
 
 

@@ -7,9 +7,6 @@ import re
 from kubesim.shell import regexes
 from kubesim.shell.tools.buffer import ARROWS, Screen
 
-CHANGES = tuple(bytes([code]) for code in b"iaIAoOdcxDpPJC~r")
-"""The keys with which changes begin."""
-
 
 class Vi(Screen):
     """The commands of vi that people use to change a few lines."""
@@ -18,19 +15,16 @@ class Vi(Screen):
     count = ""
     register: list[str] = []
     pattern = ""
-    last: list[bytes] = []
-    """The keys of the last change, which a full stop types again."""
-    _taken: list[bytes] = []
     _again: list[bytes] = []
+    """Keys that were taken together with one before them."""
 
     async def _key(self) -> bytes:
-        """Return the next key: of what is typed again, else of what somebody types."""
+        """Return the next key."""
         key = self._again.pop(0) if self._again else await self.keys.key()
         if key[:1] == b"\x1b" and len(key) > 1 and key not in ARROWS and key[1:2] != b"[":
             # No key with Alt: Escape, and what was typed after it at once.
             self._again = [*(bytes([code]) for code in key[1:]), *self._again]
             key = key[:1]
-        self._taken.append(key)
         return key
 
     async def run(self) -> int:
@@ -39,8 +33,6 @@ class Vi(Screen):
             self.buffer.clamp(inserting=self.mode == "insert")
             status = "-- INSERT --" if self.mode == "insert" else self.buffer.message
             await self.draw(self.terminal.size[0] - 1, "", [status], filler="~")
-            if self.mode == "command" and not self.count:
-                self._taken = []
             key = await self._key()
             if not key:
                 return 1
@@ -48,8 +40,6 @@ class Vi(Screen):
                 self._insert(key)
             elif await self._command(ARROWS.get(key) or key.decode("utf-8", "replace")):
                 return 0
-            if self.mode == "command" and b"".join(self._taken).lstrip(b"0123456789")[:1] in CHANGES:
-                self.last = list(self._taken)
 
     def _insert(self, key: bytes) -> None:
         buffer = self.buffer
@@ -76,7 +66,7 @@ class Vi(Screen):
             self._begin(char)
         elif char in "dyc":
             await self._operator(char, count)
-        elif char in "xDpPJuC~r":
+        elif char in "xDpPJuCr":
             await self._change(char, count)
         elif char == ":":
             return await self._line(await self.ask(":"))
@@ -85,12 +75,6 @@ class Vi(Screen):
             buffer.search(self.pattern, 1 if char == "/" else -1)
         elif char in "nN" and self.pattern:
             buffer.search(self.pattern, 1 if char == "n" else -1)
-        elif char == ".":
-            self._again = list(self.last)
-        elif char == "\x12":
-            buffer.redo()
-        elif char == "V":
-            await self._lines()
         elif char == "Z":
             return await self._key() in (b"Z", b"Q") and (not buffer.changed or buffer.save())
         elif char == "g":
@@ -101,30 +85,6 @@ class Vi(Screen):
         else:
             self._move(char, count)
         return False
-
-    async def _lines(self) -> None:
-        """Mark whole lines, and yank or delete them."""
-        buffer, start = self.buffer, self.buffer.row
-        while True:
-            buffer.clamp()
-            await self.draw(self.terminal.size[0] - 1, "", ["-- VISUAL LINE --"], filler="~")
-            key = await self._key()
-            char = ARROWS.get(key) or key.decode("utf-8", "replace")
-            if char in ("", "\x1b", "\x03", "V"):
-                return
-            if char in "dxy":
-                break
-            if char == "G":
-                buffer.row = len(buffer.lines) - 1
-            else:
-                self._move(char, 1)
-        first, end = min(start, buffer.row), max(start, buffer.row) + 1
-        self.register = buffer.lines[first:end]
-        if char != "y":
-            buffer.keep()
-            del buffer.lines[first:end]
-            buffer.lines = buffer.lines or [""]
-        buffer.row = first
 
     def _move(self, char: str, count: int) -> None:
         buffer, page = self.buffer, self.terminal.size[0] - 2
@@ -215,9 +175,6 @@ class Vi(Screen):
         elif char == "r":
             new = (await self._key()).decode("utf-8", "replace")
             buffer.lines[buffer.row] = line[:at] + new + line[at + 1 :]
-        elif char == "~":
-            buffer.lines[buffer.row] = line[:at] + line[at : at + 1].swapcase() + line[at + 1 :]
-            buffer.column += 1
         elif char == "J" and buffer.row + 1 < len(buffer.lines):
             buffer.lines[buffer.row] += " " + buffer.lines.pop(buffer.row + 1).lstrip()
         elif char in "pP":

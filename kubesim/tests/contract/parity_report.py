@@ -44,21 +44,25 @@ LEFT_OUT = (
     "declare, or of owners that an object names twice."
 )
 NODES_LEFT_OUT = (
-    "On nodes, dcgmi has no statistics of jobs and processes (stats), policies, configurations, field groups, "
+    "On nodes, dcgmi has no statistics of jobs and processes (stats), no topo, no groups of one's own, no compute "
+    "hierarchy (discovery -c), no counts of links' errors (nvlink -e), policies, configurations, field groups, "
     "modules and profiling pages. nvidia-smi sets neither applications and memory clocks (-ac, -lmc) nor "
     "accounting (-am), and lists no retired pages, accounted processes, supported clocks as CSV and possible "
     "placements of instances (mig -lgipp). There is no iptables, and no cluster autoscaler to install. Nodes have "
     "no ctr, dpkg, findmnt, last, lsblk, numactl, nvidia-ctk, nvidia-debugdump, pstree, vmstat and who; crictl has "
-    "neither stats, info, version nor inspecti."
+    "neither stats, info, version nor inspecti, systemctl neither show, kill, reset-failed, list-unit-files, "
+    "is-system-running nor a status of the whole. Kubelets know no soft thresholds and no minimum to reclaim."
 )
 """Features that the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (
-    "Of tools in containers, awk has no functions of one's own, no getline, no pipes, no do loops, no gensub, no "
-    "close, random numbers and angles, and system only as a statement; sed has no hold space and none of D, F, l, "
-    "P, Q, r, R, T, w, x and z, and neither -s nor -z; find tests neither numbers of owners, times of access nor "
-    "regular expressions, and has no -ok and -execdir; sort neither checks, begins keys within fields nor has -o, "
-    "uniq compares whole lines, dd skips nothing, checksums are not checked, tar excludes nothing, and ls, cat, "
-    "cut, diff and xargs have their usual options alone. There is no man, nice, tput and yq."
+    "Of tools in containers, awk has no functions of one's own, no getline, pipes and files to print to, no do "
+    "loops, no gensub, close, system and clock, no random numbers, logarithms and angles; sed has no hold space, "
+    "no jumps, no steps of lines and none of D, F, l, P, Q, r, R, T, w, x, y and z, and neither -s nor -z; find "
+    "tests neither owners, permissions, links, times of access nor regular expressions, and has no -ls, -ok, "
+    "-execdir, -printf and -quit; vi repeats nothing, marks no lines and does not redo; sort neither checks, "
+    "begins keys within fields nor has -o, uniq compares whole lines, dd skips nothing, checksums are not checked, "
+    "tar excludes nothing, and ls, cat, cut, diff and xargs have their usual options alone. There is no man, nice, "
+    "tput and yq."
 )
 """Features that the tools of containers leave out."""
 SIGNS_OF_SIMULATION = (
@@ -90,12 +94,12 @@ SIGNS_OF_SIMULATION = (
         "/var/lib/kubelet/pods nor /var/lib/containerd."
     ),
     (
-        "- An expert who looks: bash has no history expansion, pushd, popd, builtin, enable, times, caller, ;;& "
-        "and umask -S; busybox' tools are GNU's; stat -f is stat; ip shows no IPv6, /proc/net/dev counts nothing, "
-        "every CPU of /proc/stat has spent the same, network namespaces have one number; lscpu lacks flags and "
-        "caches; fsGroup changes no group; files of images and secrets have one date; volumes of config maps name "
-        "their folder by the nanosecond, and nanoseconds end in 000; kernel parameters and mounts of nodes are "
-        "few; the lines of a start are whole tenths of a second apart and those of training exactly equally far; "
+        "- An expert who looks: bash has no getopts, pushd, popd, builtin, enable, times, caller, ;;& and umask "
+        "-S; busybox' tools are GNU's; stat -f is stat; ip shows no IPv6, /proc/net/dev counts nothing, every CPU "
+        "of /proc/stat has spent the same, network namespaces have one number; lscpu lacks flags and caches; "
+        "fsGroup changes no group; files of images and secrets have one date; volumes of config maps name their "
+        "folder by the nanosecond, and nanoseconds end in 000; kernel parameters and mounts of nodes are few; the "
+        "lines of a start are whole tenths of a second apart and those of training exactly equally far; "
         "gpu-feature-discovery logs as the device plugin; temperatures of GPUs stand still and their power goes in "
         "waves; vLLM has clients from its start and no /metrics; torchrun takes two ranks on one GPU, and their "
         "prints mix; nvcc compiles nothing; dcgmi sees no NVSwitch; several versions of an image are of one size; "

@@ -13,7 +13,6 @@ from kubesim.shell.tools import kit
 from kubesim.shell.tools.awk.evaluate import Evaluator
 from kubesim.shell.tools.awk.grammar import AwkSyntaxError, Expr, Parser, unescape
 from kubesim.shell.tools.awk.values import AwkError, Value, given, number, whole
-from kubesim.shell.tools.xargs import run
 
 
 class _Jump(Exception):
@@ -33,7 +32,6 @@ class _Runner(Evaluator):
         self.program = program
         self.active: set[int] = set()
         """The rules of two patterns that are between them."""
-        self.outputs: dict[str, Handle] = {}
         self.status = 0
 
     async def execute(self, node: Expr) -> None:
@@ -60,8 +58,6 @@ class _Runner(Evaluator):
             array = self.array(node[1])
             for key in [*array] if node[2] is None else [self.key(node[2])]:
                 array.pop(key, None)
-        elif kind == "system":
-            await run(self.process, ["sh", "-c", self.text(self.eval(node[1]))])
         else:
             raise _Jump(kind, self.eval(node[1]) if node[1:] and node[1] else None)
 
@@ -86,28 +82,14 @@ class _Runner(Evaluator):
         return True
 
     async def _write(self, node: Expr) -> None:
-        kind, args, mode, target = node
+        kind, args = node
         values = [self.eval(arg) for arg in args]
         if kind == "printf":
             text = self.format(self.text(values[0]) if values else "", values[1:])
         else:
             parts = [self.text(value, output=True) for value in values] if values else [self.text(self.fields[0])]
             text = str(self.globals["OFS"]).join(parts) + str(self.globals["ORS"])
-        name = self.text(self.eval(target)) if mode else "/dev/stdout"
-        if name == "/dev/stdout":
-            await self.process.write(text)
-        elif name == "/dev/stderr":
-            await self.process.error(text)
-        else:
-            await self._output(mode, name).write(kit.data(text))
-
-    def _output(self, mode: str, name: str) -> Handle:
-        if name not in self.outputs:
-            try:
-                self.outputs[name] = self.process.open(name, mode).share()
-            except FileError as error:
-                raise AwkError(f'cannot open "{name}" for output ({error.text})') from error
-        return self.outputs[name]
+        await self.process.write(text)
 
     async def run(self, names: list[str]) -> int:
         """Run all rules over the files and assignments that are named; returns the status."""
@@ -125,8 +107,6 @@ class _Runner(Evaluator):
                 self._leave(jump)
         finally:
             await self.process.flush()
-            for handle in self.outputs.values():
-                handle.release()
         return self.status
 
     def _leave(self, jump: _Jump) -> None:
@@ -160,7 +140,7 @@ class _Runner(Evaluator):
         try:
             for index, (kind, pattern, body) in enumerate(self.program.rules):
                 if kind == "" and self._selected(index, pattern):
-                    await self.execute(body or ("print", [], "", None))
+                    await self.execute(body or ("print", []))
         except _Jump as jump:
             if jump.kind != "next":
                 raise

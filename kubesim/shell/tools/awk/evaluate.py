@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 from kubesim.shell import regexes
@@ -13,7 +12,6 @@ from kubesim.shell.printf import FormatError, Formatter
 from kubesim.shell.tools.awk.grammar import Expr
 from kubesim.shell.tools.awk.state import State
 from kubesim.shell.tools.awk.values import LONGEST, MOST_ELEMENTS, AwkError, StrNum, Value, number, whole
-from kubesim.shell.tools.dates import strftime
 
 COMPARISONS: dict[str, Any] = {
     "<": operator.lt,
@@ -188,13 +186,6 @@ class Evaluator(State):
             return float(self.text(values[0]).find(self.text(values[1])) + 1)
         if name == "sprintf":
             return self.format(self.text(values[0]), values[1:])
-        if name in ("systime", "strftime"):
-            now = self.process.machine.now()
-            moment = min(max(number(values[1]) if len(values) > 1 else now, 0), 4e9)
-            form = self.text(values[0]) if values else "%a %b %e %H:%M:%S UTC %Y"
-            return float(int(now)) if name == "systime" else strftime(datetime.fromtimestamp(moment, UTC), form)
-        if name == "fflush":
-            return 0.0
         try:
             return float(getattr(math, {"int": "trunc"}.get(name, name))(number(values[0])))
         except (ValueError, OverflowError):

@@ -19,14 +19,14 @@ _TOKEN = re.compile(
     r"|(?P<op>&&|\|\||\+\+|--|[-+*/%^]=|==|<=|>=|!=|!~|>>|[-+*/%^!<>?:~$=,;(){}\[\]])",
     re.DOTALL,
 )
-STATEMENTS = frozenset({"print", "printf", "next", "break", "continue", "exit", "delete", "system"})
+STATEMENTS = frozenset({"print", "printf", "next", "break", "continue", "exit", "delete"})
 KEYWORDS = STATEMENTS | {
     "BEGIN", "END", "if", "else", "while", "for", "in", "do", "func", "function", "getline", "nextfile", "return",
+    "system",
 }  # fmt: skip
-"""Words that are no variables; the last six are none of ours."""
+"""Words that are no variables; the last seven are none of ours."""
 FUNCTIONS = frozenset({
-    "length", "substr", "index", "split", "sub", "gsub", "match", "sprintf", "int", "sqrt", "exp", "log", "tolower",
-    "toupper", "fflush", "strftime", "systime",
+    "length", "substr", "index", "split", "sub", "gsub", "match", "sprintf", "int", "sqrt", "tolower", "toupper",
 })  # fmt: skip
 ASSIGNMENTS = ("=", "+=", "-=", "*=", "/=", "%=", "^=")
 BINDING = {"?": 2, "||": 3, "&&": 4, "in": 5, "~": 6, "!~": 6, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10, "^": 12}
@@ -351,20 +351,10 @@ class Parser(_Expressions):
             return (word,)
         if word == "exit":
             return (word, None if self._ends() else self.expression())
-        if word == "system":
-            return (word, ("group", self._group()))
         return (word, self._name(), self._subscript() if self._take("[") else None)
 
     def _print(self, word: str) -> Expr:
-        args: list[Expr] = []
-        self.no_greater = True
-        if not self._ends(">", ">>"):
-            args = self._list()
-            if len(args) == 1 and args[0][0] == "group":
-                args = args[0][1]
+        self.no_greater = True  # prints go nowhere but to standard output
+        args = [] if self._ends() else self._list()
         self.no_greater = False
-        if not self._is(">", ">>"):
-            return (word, args, "", None)
-        mode = "w" if self.value == ">" else "a"
-        self._next()
-        return (word, args, mode, self.expression(JOINED))
+        return (word, args[0][1] if len(args) == 1 and args[0][0] == "group" else args)

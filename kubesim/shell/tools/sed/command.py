@@ -11,7 +11,6 @@ from kubesim.shell.tools import kit
 from kubesim.shell.tools.sed.grammar import Address, Command, Parser, SedError
 
 LONGEST_SPACE = 1 << 20
-MOST_STEPS = 200_000  # of one cycle
 
 
 class _EndOfCycle(Exception):
@@ -31,7 +30,6 @@ class _Editor:
         self.quiet = "n" in opts
         self.space = ""
         self.line = 0
-        self.changed = False
         self.appended: list[str] = []
         self.upcoming: list[str] = []
         self.status: int | None = None
@@ -69,20 +67,18 @@ class _Editor:
             self.appended = []
 
     async def _cycle(self) -> None:
-        at = steps = 0
-        self.changed = False
+        at = 0
         while at < len(self.commands):
-            steps += 1
             await self.process.tick()
-            if steps > MOST_STEPS or len(self.space) > LONGEST_SPACE:
+            if len(self.space) > LONGEST_SPACE:
                 raise Leave(await self.process.fail("couldn't re-allocate memory", 4))
             command = self.commands[at]
             chosen = self._selected(command) != command.negated
             at += 1
             if command.name == "{":
                 at = at if chosen else command.target
-            elif chosen and await self._apply(command):
-                at = command.target
+            elif chosen:
+                await self._apply(command)
 
     def _selected(self, command: Command) -> bool:
         if len(command.addresses) == 2:
@@ -107,25 +103,17 @@ class _Editor:
             return self._search(address.pattern, self.space) is not None
         if address.kind == "last":
             return not self.upcoming
-        after = self.line - address.number
-        return after == 0 or address.step > 0 and after > 0 and after % address.step == 0
+        return self.line == address.number
 
     def _search(self, pattern: Any, text: str, at: int = 0) -> Any:
         self.last_pattern = pattern or self.last_pattern
         return regexes.search(self.last_pattern, text, at) if self.last_pattern else None
 
-    async def _apply(self, command: Command) -> bool:
-        """Run a command; tell whether it jumps."""
+    async def _apply(self, command: Command) -> None:
+        """Run a command."""
         name = command.name
         if name == "s":
             await self._substitute(command)
-        elif name == "y":
-            self.space = self.space.translate(command.pattern)
-        elif name == "b":
-            return True
-        elif name == "t":
-            jumps, self.changed = self.changed, False
-            return jumps
         elif name in "p=i":
             await self.write({"p": f"{self.space}\n", "=": f"{self.line}\n"}.get(name, command.text))
         elif name in "nN":
@@ -137,7 +125,6 @@ class _Editor:
         if name in "dcq":
             self.status = command.number if name == "q" else None
             raise _EndOfCycle(quiet=name != "q")
-        return False
 
     async def _advance(self, name: str) -> None:
         if not self.upcoming:
@@ -177,7 +164,6 @@ class _Editor:
                 break
         if done:
             self.space = "".join(out) + text[at:]
-            self.changed = True
             if "p" in command.flags:
                 await self.write(self.space + "\n")
 

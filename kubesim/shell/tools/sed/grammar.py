@@ -8,7 +8,7 @@ from typing import Any
 
 from kubesim.shell import regexes
 
-_ADDRESS = re.compile(r"(?P<number>\d{1,9})(?:~(?P<step>\d{1,9}))?|(?P<last>\$)|\+(?P<plus>\d{1,9})")
+_ADDRESS = re.compile(r"(?P<number>\d{1,9})|(?P<last>\$)|\+(?P<plus>\d{1,9})")
 _ENDS = re.compile(r"[ \t]*(?=[;\n}#]|$)", re.ASCII)
 NO_ARGUMENT = "pdnN="
 
@@ -19,11 +19,10 @@ class SedError(Exception):
 
 @dataclass
 class Address:
-    """A line number, the last line, a pattern, each ``step`` lines from a number, or so many lines more."""
+    """A line number, the last line, a pattern, or so many lines more."""
 
     kind: str
     number: int = 0
-    step: int = 0
     pattern: Any = None
 
 
@@ -53,7 +52,6 @@ class Parser:
         self.extended = extended
         self.at = 0
         self.commands: list[Command] = []
-        self.labels: dict[str, int] = {}
         self.open: list[int] = []
 
     def parse(self) -> list[Command]:
@@ -62,11 +60,6 @@ class Parser:
             self._command()
         if self.open:
             raise SedError("unmatched `{'")
-        for command in self.commands:
-            if command.name in ("b", "t"):
-                if command.text and command.text not in self.labels:
-                    raise SedError(f"can't find label for jump to `{command.text}'")
-                command.target = self.labels.get(command.text, len(self.commands))
         return self.commands
 
     def _matched(self, pattern: str) -> re.Match[str] | None:
@@ -102,7 +95,7 @@ class Parser:
                 return Address("last")
             if match["plus"]:
                 return Address("plus", int(match["plus"]))
-            return Address("step" if match["step"] else "line", int(match["number"]), int(match["step"] or 0))
+            return Address("line", int(match["number"]))
         delimiter = self._taken(r"(/)|\\([^\\\n])")
         if not delimiter:
             return None
@@ -127,34 +120,24 @@ class Parser:
     def _complete(self, command: Command) -> None:
         """Read what follows the name of a command, and keep it."""
         name = command.name
-        if name in ("}", ":") and command.addresses:
-            raise SedError(f"{name} doesn't want any addresses")
+        if name == "}" and command.addresses:
+            raise SedError("} doesn't want any addresses")
         if name == "}":
             if not self.open:
                 raise SedError("unexpected `}'")
             self.commands[self.open.pop()].target = len(self.commands)
             return
-        if name == ":":
-            label = self._taken(r"\s*([^\s;]+)")
-            if not label:
-                raise SedError('":" lacks a label')
-            self.labels[label] = len(self.commands)
-            return
         if name == "{":
             self.open.append(len(self.commands))
-        elif name in "bt":
-            command.text = self._taken(r"[ \t]*([^\s;}]*)")
         elif name in "aic":
             command.text = self._text()
         elif name == "s":
             self._substitute(command)
-        elif name == "y":
-            self._exchange(command)
         elif name == "q":
             command.number = int(self._taken(r"[ \t]*(\d{0,9})") or 0)
         elif name not in NO_ARGUMENT:
             raise SedError(f"unknown command: `{name}'")
-        if (name in "qy" or name in NO_ARGUMENT) and not _ENDS.match(self.script, self.at):
+        if (name == "q" or name in NO_ARGUMENT) and not _ENDS.match(self.script, self.at):
             raise SedError("extra characters after command")
         self.commands.append(command)
 
@@ -180,19 +163,6 @@ class Parser:
         wrong = next((part for part in command.parts if isinstance(part, int) and part > groups), None)
         if wrong is not None:
             raise SedError(f"invalid reference \\{wrong} on `s' command's RHS")
-
-    def _exchange(self, command: Command) -> None:
-        what = "unterminated `y' command"
-        delimiter = self._taken(r"[^\\\n]")
-        if not delimiter:
-            raise SedError(what)
-        old, new = (
-            re.sub(r"\\([\\n])", lambda found: "\n" if found[1] == "n" else "\\", self._delimited(delimiter, what))
-            for _ in range(2)
-        )
-        if len(old) != len(new):
-            raise SedError("strings for `y' command are different lengths")
-        command.pattern = str.maketrans(old[::-1], new[::-1])
 
 
 def _replacement(text: str) -> list[str | int]:
