@@ -13,7 +13,6 @@ from kubesim.controllers.aggregation import (
     AggregationController,
     FlowSchemaController,
     PolicyStatusController,
-    RangeController,
 )
 from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller, Usage, nobody_measures
@@ -43,7 +42,7 @@ PLAIN: tuple[Callable[[Context], Controller], ...] = (
     ReplicaSetController, ReplicationControllerController, DeploymentController, StatefulSetController,
     DaemonSetController, JobController, CronJobController, EndpointsController,
     DisruptionController, AggregationController, AutoscalerController, VolumeController, EphemeralVolumeController,
-    Provisioner, PolicyStatusController, FlowSchemaController, RangeController, TaintEvictionController,
+    Provisioner, PolicyStatusController, FlowSchemaController, TaintEvictionController,
     PodCollector, NodeController,
 )  # fmt: skip
 """Controllers that need nothing but what all share."""

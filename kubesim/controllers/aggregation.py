@@ -1,18 +1,16 @@
 """Controllers of policy: roles that are made of others, and kinds that are only noted as seen.
 
-An aggregated role has the rules of every role that its selectors choose. Admission policies, flow schemas and ranges
-of service addresses are told that they have been seen.
+An aggregated role has the rules of every role that its selectors choose. Admission policies and flow schemas are
+told that they have been seen.
 """
 
 from __future__ import annotations
 
 from kubesim.api.selectors import from_struct
-from kubesim.conditions import condition_of, renewed, said
-from kubesim.controllers.base import Context, Keeper, drop_finalizer, is_ending
+from kubesim.conditions import condition_of, renewed
+from kubesim.controllers.base import Context, Keeper, is_ending
 from kubesim.errors import Obj
 
-RANGE_FINALIZER = "networking.k8s.io/service-cidr-finalizer"
-RANGE_READY = ("True", "", "Kubernetes Service CIDR is ready")
 LEVELS = "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io"
 
 
@@ -93,23 +91,3 @@ class FlowSchemaController(Keeper):
             says = ("True", "NotFound", f"{about} but there is no such object")
         condition = renewed(condition_of(schema.get("status"), "Dangling"), "Dangling", says, self.clock.now())
         await self.write_status(self.own, schema, {"conditions": [condition]})
-
-
-class RangeController(Keeper):
-    """Says of each range of service addresses that addresses come from it, until it goes."""
-
-    source = "service-cidr-controller"
-    resource = "servicecidrs.networking.k8s.io"
-
-    async def look_after(self, span: Obj) -> None:
-        """Hold one range and say that it is ready, or let it go."""
-        if is_ending(span):
-            await drop_finalizer(self.own, span, RANGE_FINALIZER)
-            return
-        if RANGE_FINALIZER not in span["metadata"].get("finalizers", ()):
-            patch = {"metadata": {"finalizers": [RANGE_FINALIZER]}}
-            span = await self.own.patch(span, patch, patch_type="strategic")
-        old = condition_of(span.get("status"), "Ready")
-        if said(old) != RANGE_READY:
-            condition = renewed(old, "Ready", RANGE_READY, self.clock.now())
-            await self.write_status(self.own, span, {**span.get("status", {}), "conditions": [condition]})

@@ -54,9 +54,6 @@ def versions(versions: list[Obj], where: str, place: Place) -> Iterator[FieldErr
         path, name = f"spec.versions[{at}]", version.get("name", "")
         if wrong := dns_errors(name, "dns1035"):
             yield invalid_value(f"{path}.name", name, ",".join(wrong))
-        if version.get("deprecationWarning") is not None and not version.get("deprecated"):
-            why = "can only be set for deprecated versions"
-            yield invalid_value(f"{path}.deprecationWarning", version["deprecationWarning"], why)
         yield from _part_errors(
             {part: value for part, value in version.items() if part not in shared},
             path,
@@ -98,20 +95,3 @@ def _part_errors(parts: Obj, path: str, schema_name: str, *, with_status: bool) 
         yield from errors_of("types", "Scale", Place(scale, f"{path}.subresources.scale"))
     for at, column in enumerate(parts.get("additionalPrinterColumns") or ()):
         yield from errors_of("types", "Column", Place(column, f"{path}.additionalPrinterColumns[{at}]"))
-
-
-@check
-def storage_versions(versions: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
-    """The versions in which objects are to be stored; each counts once."""
-    stored = [version.get("name", "") for version in versions if version.get("storage")]
-    if not stored:
-        yield invalid_value("status.storedVersions", None, "must have at least one stored version")
-    for name in stored[1:]:
-        yield invalid_value("status.storedVersions", stored[:1], f"must have the storage version {name}")
-
-
-@check
-def unlike_kind(name: str, where: str, place: Place) -> Iterator[FieldError]:
-    """A kind's lists are of another kind."""
-    if name and name == place.value.get("kind"):
-        yield invalid_value(where, name, "kind and listKind may not be the same")
