@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -219,9 +219,8 @@ class Arrival(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Wait for a request, but not for long."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        self._timer = asyncio.get_running_loop().call_later(HEAD_S, transport.abort)
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is none in name
+        self._timer = asyncio.get_running_loop().call_later(HEAD_S, self._transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
