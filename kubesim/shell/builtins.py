@@ -16,7 +16,7 @@ Builtin = Callable[["Shell", list[str]], Awaitable[int]]
 _MODULES = (builtins_flow, builtins_io, builtins_vars, builtins_jobs, builtins_typed)
 _OTHER_NAMES = {
     "true": ":", "exit": "logout", "break": "continue", "source": ".", "export": "readonly", "declare": "typeset",
-    "mapfile": "readarray", "cd": "chdir",
+    "cd": "chdir",
 }  # fmt: skip
 
 

@@ -307,15 +307,3 @@ async def hash_(shell: Shell, argv: list[str]) -> int:
     _, names = options(argv, "rdltp:", "[-lr] [-p pathname] [-dt] [name ...]")
     unknown = (name for name in names if not _path(shell, name) and name not in shell.builtins)
     return await shell.lament(unknown, "not found", "hash")
-
-
-async def mapfile(shell: Shell, argv: list[str]) -> int:
-    """Read lines into an array."""
-    args = [arg for arg in argv[1:] if not arg.startswith("-")]
-    data = bytearray()
-    while (piece := await shell.process.read()) and len(data) < LONGEST_LINE:
-        data += piece
-    lines = _decoded(data).splitlines(keepends="-t" not in argv)
-    variable = shell.state.variable(args[0] if args else "MAPFILE")
-    shell.state.put_items(variable, {str(index): line for index, line in enumerate(lines)})
-    return 0

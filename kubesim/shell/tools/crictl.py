@@ -68,9 +68,7 @@ async def crictl(process: Process) -> int:
         "pods": _pods,
         "logs": _logs,
         "inspect": _inspect,
-        "inspectp": _inspect_pod,
         "pull": _pull,
-        "rmi": _remove_image,
         "exec": _exec,
     }
     if verb not in known:
@@ -242,29 +240,6 @@ async def _inspect(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-async def _inspect_pod(process: Process, side: HostSide, words: list[str]) -> int:
-    prefix = _named(words)
-    found = [pod for pod in await side.pods() if prefix and sandbox(pod).startswith(prefix)]
-    if not found:
-        await process.error(kit.told("crictl_no_pod", at=process.machine.clock.now(), id=prefix))
-        return 1
-    meta, status = found[0]["metadata"], found[0].get("status") or {}
-    node = "NODE" if found[0]["spec"].get("hostNetwork") else "POD"
-    shown = {
-        "id": sandbox(found[0]),
-        "metadata": {"attempt": 0, "name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]},
-        "state": "SANDBOX_NOTREADY" if status.get("phase") in ("Succeeded", "Failed") else "SANDBOX_READY",
-        "createdAt": status.get("startTime", meta["creationTimestamp"]),
-        "network": {"additionalIps": [], "ip": "" if node == "NODE" else status.get("podIP", "")},
-        "linux": {"namespaces": {"options": {"ipc": "POD", "network": node, "pid": "CONTAINER"}}},
-        "labels": meta.get("labels") or {},
-        "annotations": meta.get("annotations") or {},
-        "runtimeHandler": "",
-    }
-    await process.write(json.dumps({"status": shown}, indent=2) + "\n")
-    return 0
-
-
 async def _pull(process: Process, side: HostSide, words: list[str]) -> int:
     """Bring an image onto the node, in the time that it takes."""
     name = _named(words)
@@ -278,20 +253,6 @@ async def _pull(process: Process, side: HostSide, words: list[str]) -> int:
     side.images.add(image)
     await process.write(f"Image is up to date for {image.id}\n")
     return 0
-
-
-async def _remove_image(process: Process, side: HostSide, words: list[str]) -> int:
-    """Take images off the node; one that a container uses comes back with its next pull."""
-    status = 0
-    for name in [word for word in words if not word.startswith("-")]:
-        found = next((each for each in side.images.every().values() if _is_named(each, name)), None)
-        if found is None:
-            await process.error(f'ERRO[0000] no such image "{name}" present \n')
-            status = 1
-            continue
-        side.images.remove(found[0].id)
-        await process.write("".join(f"Deleted: {each.reference.full}\n" for each in found))
-    return status
 
 
 async def _exec(process: Process, side: HostSide, words: list[str]) -> int:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import random
-import re
 from datetime import UTC, datetime
 from functools import partial
 
 from kubesim.shell.errors import FileError
-from kubesim.shell.files import Directory, File, Link
+from kubesim.shell.files import Directory, Link
 from kubesim.shell.machine import Process
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.kit import missing
@@ -176,31 +174,6 @@ def _hard(process: Process, target: str, place: str) -> None:
         raise
 
 
-async def mktemp(process: Process) -> int:
-    """Make a file or directory with a new name."""
-    opts = await kit.options(process)
-    template = opts.args[0] if opts.args else "tmp.XXXXXXXXXX"
-    folder = opts.get("p") or process.env.get("TMPDIR", "/tmp")  # noqa: S108
-    if not opts.args or "t" in opts or "p" in opts:
-        template = f"{folder}/{template}"
-    name = re.sub(
-        "X{3,}$",
-        lambda match: "".join(random.choices("abcdefghijkmnpqrstuvwxyzABCDEFGH23456789", k=len(match[0]))),
-        template,
-    )
-    if name == template:
-        return await process.fail(f"too few X's in template '{template}'")
-    try:
-        if "d" in opts:
-            process.view.mkdir(name, 0o700)
-        else:
-            process.view.add(name, File(mode=0o600))
-    except FileError as error:
-        return await process.fail(f"failed to create file via template '{template}': {error.text}")
-    await process.write(name + "\n")
-    return 0
-
-
 async def sync(process: Process) -> int:
     """Nothing waits to be written."""
     missing = [name for name in process.argv[1:] if name[:1] != "-" and process.view.find(name) is None]
@@ -209,4 +182,4 @@ async def sync(process: Process) -> int:
     return int(bool(missing))
 
 
-TOOLS = kit.named(mkdir, rmdir, rm, touch, ln, mktemp, sync)
+TOOLS = kit.named(mkdir, rmdir, rm, touch, ln, sync)
