@@ -25,6 +25,8 @@ FAILURES = "batch.kubernetes.io/job-index-failure-count"
 IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"
 UNKNOWN = -1
 LARGEST = 2**31 - 1
+LONGEST_RANGE = 40
+"""Characters of a range of indexes; longer numbers are none of a job."""
 
 
 @dataclass
@@ -336,12 +338,15 @@ def success(job: Obj, succeeded: set[int]) -> str:
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """Return the indexes below ``completions`` that a text names; what makes no sense names none."""
+    """Return the indexes below ``completions`` that a text names in their order; the rest of it names none."""
     found: set[int] = set()
+    before = -1
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            found |= set(range(int(first), min(int(last or first), completions - 1) + 1))
+        known = len(part) <= LONGEST_RANGE and first.isdecimal() and (last or first).isdecimal()
+        if known and int(first) > before:
+            before = int(last or first)
+            found |= set(range(int(first), min(before, completions - 1) + 1))
     return found
 
 

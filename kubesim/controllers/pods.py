@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -15,6 +16,7 @@ ENDED = ("Succeeded", "Failed")
 TERMINATING = "is being terminated"
 """What the API says of a namespace whose end has begun: nobody needs an event about that."""
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+COST = re.compile("-?[0-9]{1,10}")
 PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
@@ -98,7 +100,7 @@ def _age(at: datetime, now: datetime | None) -> float:
 
 def _deletion_cost(pod: Obj) -> int:
     cost = (pod["metadata"].get("annotations") or {}).get(DELETION_COST, "0")
-    return int(cost) if cost.lstrip("-").isdecimal() else 0
+    return int(cost) if COST.fullmatch(cost) else 0
 
 
 def max_restarts(pod: Obj) -> int:

@@ -1,5 +1,9 @@
 """Policies of jobs: which failures count, which end the job or an index, and when enough have succeeded."""
 
+import pytest
+
+from kubesim.controllers import pods
+from kubesim.controllers.job_status import parse_indexes
 from kubesim.tests.world import container, job, world
 
 
@@ -185,3 +189,16 @@ async def test_a_job_adopts_its_pods_and_lets_go_of_those_that_it_selects_no_mor
         assert "ownerReferences" not in released["metadata"]
         assert "finalizers" not in released["metadata"]
         assert len(await w.items("pods")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes"),
+    [("0,2-4", {0, 2, 3, 4}), ("2-9", {2, 3, 4}), ("0-1,0-1,1", {0, 1}), ("9" * 5000, set()), ("a,-1,3-", {3})],
+)
+def test_indexes_are_those_that_make_sense_in_their_order(text, indexes):
+    assert parse_indexes(text, 5) == indexes
+
+
+@pytest.mark.parametrize(("cost", "number"), [("-3", -3), ("12", 12), ("9" * 5000, 0), ("x", 0)])
+def test_a_cost_of_deletion_is_a_number_or_nothing(cost, number):
+    assert pods._deletion_cost({"metadata": {"annotations": {pods.DELETION_COST: cost}}}) == number

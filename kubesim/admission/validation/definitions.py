@@ -95,3 +95,6 @@ def _part_errors(parts: Obj, path: str, schema_name: str, *, with_status: bool) 
         yield from errors_of("types", "Scale", Place(scale, f"{path}.subresources.scale"))
     for at, column in enumerate(parts.get("additionalPrinterColumns") or ()):
         yield from errors_of("types", "Column", Place(column, f"{path}.additionalPrinterColumns[{at}]"))
+    for at, field in enumerate(parts.get("selectableFields") or ()):
+        if not field.get("jsonPath"):
+            yield required(f"{path}.selectableFields[{at}].jsonPath")
