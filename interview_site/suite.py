@@ -22,6 +22,7 @@ import pytest
 from django.conf import settings
 
 from interview_site.files_in_turn import FILES_IN_TURN, CountedTests, FilesInTurn
+from interview_site.spared_fixtures import spare
 
 DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
@@ -89,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for_later = {item for item in items if item.get_closest_marker("torture")}
         items[:] = [item for item in items if item not in for_later]
         config.hook.pytest_deselected(items=[*for_later])
+    spare(items)
 
 
 def pytest_collection_finish() -> None:
