@@ -3,6 +3,9 @@
 xdist has every worker collect every test, so that all speak of the same ones: ten seconds of computing for each, a
 twelfth of ``make test`` with five workers. Yet ``--dist loadfile`` hands out whole files. So workers collect the
 names of files alone, agree on these, and each reads what is in a file when it is told to run it.
+
+They also send five messages for each test: that it begins, how each of three steps went, and that it has ended. To
+write, to pass on and to read these takes as long as a short test; one says all.
 """
 
 from __future__ import annotations
@@ -11,10 +14,13 @@ from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 
 NAME = "all"
 FILES_IN_TURN = "files_in_turn"
 """The name under which a worker is told to."""
+STEP_BY_STEP = ("maxfail", "xmlpath", "durations")
+"""Options for which each step of a test is told: whether to go on, and what to write, depends on them."""
 
 
 class UnreadFile(pytest.File):
@@ -62,7 +68,7 @@ class FilesInTurn:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Read a file and run its tests; what the next file needs as well is not torn down."""
         if not isinstance(item, UnreadTests):
-            return None
+            return self._run(item, nextitem)
         session, tests = item.session, self._read(item)
         self._count = len(tests)
         place = session.items.index(item)
@@ -75,6 +81,14 @@ class FilesInTurn:
         session.items[place] = item
         if not tests:  # the test before it has left standing what this file's would have needed
             session._setupstate.teardown_exact(nextitem)
+        return True
+
+    def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Run one test and tell of it at once, or leave that to pytest."""
+        if any(item.config.getoption(name) for name in STEP_BY_STEP):
+            return None
+        for report in told(runtestprotocol(item, log=False, nextitem=nextitem)):
+            item.ihook.pytest_runtest_logreport(report=report)
         return True
 
     def _read(self, item: UnreadTests) -> list[pytest.Item]:
@@ -92,6 +106,22 @@ class FilesInTurn:
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Tell with each report of a test how many there are in its file."""
         report.tests_in_file = self._count
+
+
+def told(reports: list[pytest.TestReport]) -> list[pytest.TestReport]:
+    """Return the reports of a test that say more than that a step went well; the first has the seconds of all others.
+
+    What was printed before the end is in the report of the test itself, too.
+    """
+    found = [report for report in reports if _says_something(report)]
+    found[0].duration += sum(report.duration for report in reports if report not in found)
+    return found
+
+
+def _says_something(report: pytest.TestReport) -> bool:
+    if report.when == "call" or not report.passed:
+        return True
+    return report.when == "teardown" and any("teardown" in name for name, _ in report.sections)
 
 
 class CountedTests:

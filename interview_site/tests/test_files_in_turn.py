@@ -6,6 +6,7 @@ import pytest
 
 from conftest import ROOT
 from interview_site import suite
+from interview_site.files_in_turn import told
 
 pytest_plugins = ["pytester"]
 
@@ -60,3 +61,39 @@ def test_each_file_is_read_when_it_is_its_turn_and_run_as_ever(play, pytester):
 )
 def test_files_are_taken_in_turn_where_whole_ones_are_handed_out(dist, args, taken):
     assert suite.takes_files_in_turn(dist, args) == taken
+
+
+STEPS = """
+import pytest
+@pytest.fixture
+def printing(): print("BEFORE"); yield; print("AFTER")
+@pytest.fixture
+def broken(): raise ValueError("NEVER MADE")
+@pytest.fixture
+def breaking(): yield; raise ValueError("NOT TAKEN DOWN")
+def test_prints(printing): print("DURING")
+def test_is_not_made(broken): pass
+def test_is_not_taken_down(breaking): pass
+def test_skips(printing): pytest.skip("no moon")
+def test_fails(breaking): assert False
+"""
+
+
+@pytest.mark.parametrize("option", ["-rA", "--durations=3"])
+def test_every_step_that_says_something_is_told(play, pytester, option):
+    pytester.makepyfile(**{"a/test_steps": STEPS})
+    result = play("-rA", option, "a/test_steps.py")
+    result.assert_outcomes(passed=2, failed=1, skipped=1, errors=3)
+    for line in ("BEFORE", "DURING", "AFTER", "*NEVER MADE", "*NOT TAKEN DOWN", "*no moon"):
+        result.stdout.fnmatch_lines([line])
+
+
+def test_a_test_is_told_with_the_seconds_of_all_its_steps():
+    def step(when, outcome="passed", sections=()):
+        values = {"nodeid": "a", "location": ("a", 0, "a"), "keywords": {}, "longrepr": None}
+        return pytest.TestReport(**values, when=when, outcome=outcome, sections=sections, duration=1.5)
+
+    good = [step("setup"), step("call"), step("teardown")]
+    assert [(report.when, report.duration) for report in told(good)] == [("call", 4.5)]
+    bad = [step("setup", "failed"), step("teardown", sections=[("Captured stdout teardown", "x")])]
+    assert [(report.when, report.duration) for report in told(bad)] == [("setup", 1.5), ("teardown", 1.5)]
