@@ -37,6 +37,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent
 START_SECONDS = 60
+ODD_FOLDER = Path("data with space", "päivä-日本", "per%41cent", "q?mark#hash")
 
 
 def free_port(address: str = "127.0.0.1") -> int:
@@ -146,15 +147,18 @@ def _of_all_workers(tmp_path_factory, name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory) -> Path:
-    """A new SQLite database as ``manage.py migrate`` makes it, once for all workers: that takes 3 s of computing."""
+    """A new SQLite database as ``manage.py migrate`` makes it, once for all workers: that takes 3 s of computing.
+
+    It lies in a folder that the command had to make, and whose name must not matter.
+    """
     folder = _of_all_workers(tmp_path_factory, "migrated")
     with (folder / "lock").open("w") as making, _locked(making):
         if not (folder / "done").exists():
             command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "migrate", "-v0"]
-            variables = {**os.environ, "DATA_DIR": str(folder), "DATABASE_URL": ""}
+            variables = {**os.environ, "DATA_DIR": str(folder / ODD_FOLDER), "DATABASE_URL": ""}
             subprocess.run(command, env=variables, check=True, timeout=START_SECONDS * 4)
             (folder / "done").touch()
-    return folder / "db.sqlite3"
+    return folder / ODD_FOLDER / "db.sqlite3"
 
 
 @pytest.fixture(scope="session")
@@ -164,15 +168,26 @@ def practice_host(tmp_path_factory) -> Iterator[PracticeHost]:
     Each cluster has a process of its own, and is known to the test that made it.
     """
     folder = _of_all_workers(tmp_path_factory, "practice-host")
-    with (folder / "starting").open("w") as starting, (folder / "used").open("w") as used:
-        with _locked(starting):
-            process = None if (folder / "port").exists() else _start_host(folder)
-            fcntl.flock(used, fcntl.LOCK_SH)
+    with (folder / "used").open("w") as used:
+        process = _use_host(folder, used)
         yield _host_in(folder)
         fcntl.flock(used, fcntl.LOCK_UN)
         if process is not None:
-            while not _stop_host(process, folder, starting, used):
-                time.sleep(0.2)
+            with _locked(used):  # as soon as no other worker uses it
+                (folder / "port").unlink()  # who comes later starts another one
+                stop(process)
+
+
+def _use_host(folder: Path, used: TextIO) -> subprocess.Popen | None:
+    """Share the lock of those who use the host, and start the host where none runs, which is then ours to end."""
+    process = None
+    fcntl.flock(used, fcntl.LOCK_SH)
+    while not (folder / "port").exists():
+        fcntl.flock(used, fcntl.LOCK_EX)  # lets go of the shared lock first, so that another may be quicker
+        if not (folder / "port").exists():
+            process = _start_host(folder)
+        fcntl.flock(used, fcntl.LOCK_SH)
+    return process
 
 
 def _host_in(folder: Path) -> PracticeHost:
@@ -190,18 +205,6 @@ def _start_host(folder: Path) -> subprocess.Popen:
     (folder / "port").write_text(port)
     wait_until(_host_in(folder).healthy, process)
     return process
-
-
-def _stop_host(process: subprocess.Popen, folder: Path, starting: TextIO, used: TextIO) -> bool:
-    """End the host unless another worker uses it; who comes later starts another one."""
-    with _locked(starting):
-        try:
-            fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        (folder / "port").unlink()
-        stop(process)
-    return True
 
 
 @contextlib.contextmanager
