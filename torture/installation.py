@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,11 +29,18 @@ START_S = 240.0
 class Installation:
     """A running ``manage.py up``; ``is_breakable``: with a disk that can be filled, and a clock that can be set.
 
-    Without a ``database`` it has a SQLite of its own.
+    Without a ``database`` it has a SQLite of its own, a copy of ``tables`` where they are made already.
     """
 
-    def __init__(self, folder: Path, *, is_breakable: bool = False, database: Postgres | None = None) -> None:
-        self.folder, self.database = folder, database
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        is_breakable: bool = False,
+        database: Postgres | None = None,
+        tables: Path | None = None,
+    ) -> None:
+        self.folder, self.database, self._tables = folder, database, tables
         self._is_breakable = is_breakable
         self.variables = {
             "DATA_DIR": str(folder / "data"),
@@ -49,10 +57,12 @@ class Installation:
     def __enter__(self) -> Installation:
         """Start it and wait until it is ready; what was begun is undone where it does not come up."""
         with ExitStack() as stack:
-            (self.folder / "data").mkdir(parents=True, exist_ok=True)
+            (self.folder / "data").mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._is_breakable:
                 self.disk = stack.enter_context(small_disk(self.folder / "data"))
                 self.clock = stepped_clock(self.folder)
+            if self._tables is not None:
+                shutil.copy(self._tables, self.folder / "data")
             stack.callback(self._end)
             self._start(self.clock.variables if self.clock else {})
             self._stack = stack.pop_all()

@@ -412,14 +412,14 @@ def database(kind: str) -> Iterator[Postgres | None]:
         yield server
 
 
-def run(count: int, seed: int, names: list[str], seconds: float, first: int = 1, kind: str = "sqlite") -> int:
+def run(count: int, seed: int, names: list[str], seconds: float, first: int, kind: str, tables: Path | None) -> int:
     """Play so many rounds, or as many as so many seconds allow; print a line for each and a summary."""
     print(f"seed {seed}", flush=True)
     outcomes: list[Outcome] = []
     with (
         tempfile.TemporaryDirectory(prefix="fl-crash-") as name,
         database(kind) as server,
-        Installation(Path(name), is_breakable=True, database=server) as installation,
+        Installation(Path(name), is_breakable=True, database=server, tables=tables) as installation,
     ):
         versions, owner = _set_up(installation)
         with places(Path(name), random.Random(seed), names) as found:
@@ -475,6 +475,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="number of the first round, to repeat one of a seed")
     parser.add_argument("--places", default="practice,lent,real")
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
+    parser.add_argument("--tables", type=Path, help="a SQLite database to begin with a copy of, migrated already")
     options = parser.parse_args()
     if options.database == "postgres" and (why := why_not()):
         print(f"skipped: rounds on PostgreSQL ({why})")
@@ -483,7 +484,8 @@ def main() -> int:
     if "real" in names and not (BINARIES / "kube-apiserver").exists():
         print(f"skipped: rounds on a real control plane (none in {BINARIES}; run: make testcluster)")
         names.remove("real")
-    return run(options.rounds, options.seed, names, options.seconds, options.first, options.database)
+    played = (options.rounds, options.seed, names, options.seconds, options.first)
+    return run(*played, options.database, options.tables)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -31,10 +30,7 @@ LONG = pytest.mark.torture
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Installation]:
     """One installation for every test of the file."""
-    folder = tmp_path_factory.mktemp("access")
-    (folder / "data").mkdir(mode=0o700)
-    shutil.copy(migrated, folder / "data")
-    with Installation(folder) as installation:
+    with Installation(tmp_path_factory.mktemp("access"), tables=migrated) as installation:
         yield installation
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,8 +20,9 @@ REVERTING = ["revert-before-write", "revert-after-write", "revert-before-status"
 class Worker:
     """The other end of ``crash_worker``."""
 
-    def __init__(self, data_dir, host) -> None:
+    def __init__(self, data_dir, host, tables) -> None:
         (data_dir / "kubesim").symlink_to(host.folder)
+        shutil.copy(tables, data_dir)
         environment = {**os.environ, "DATA_DIR": str(data_dir), "KUBESIM_URL": host.url}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "faults.tests.crash_worker"],
@@ -39,8 +41,8 @@ class Worker:
 
 
 @pytest.fixture(scope="module")
-def worker(tmp_path_factory, practice_host):
-    worker = Worker(tmp_path_factory.mktemp("crash"), practice_host)
+def worker(tmp_path_factory, practice_host, migrated):
+    worker = Worker(tmp_path_factory.mktemp("crash"), practice_host, migrated)
     yield worker
     stop(worker.process)
     worker.process.stdin.close()
