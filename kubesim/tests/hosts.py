@@ -1,4 +1,4 @@
-"""A running ``kubesim host`` for tests: a program of its own, as the supervisor starts it."""
+"""A running ``kubesim host`` for tests: a program of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 from aiohttp import ClientSession
 
 from kubesim import data
+from kubesim.tests import warmed
 from kubesim.tests.live import session
 
 PATIENCE_S = 60.0
@@ -29,7 +30,7 @@ NO_IMAGES = "from kubesim import hosting\nhosting.USUAL = ()"
 class RunningHost:
     """A host and where it keeps its clusters."""
 
-    process: subprocess.Popen
+    process: subprocess.Popen | warmed.Forked
     folder: Path
     url: str
 
@@ -122,10 +123,16 @@ def gone(pid: int) -> bool:
 
 
 def start(folder: Path, *arguments: Any, defect: str = NO_IMAGES) -> RunningHost:
-    """Start a host and wait until it is ready; ``defect`` is Python that runs first, and breaks something."""
-    program = ["-c", f"{defect}\nfrom kubesim.commandline import main\nraise SystemExit(main())"]
-    command = [sys.executable, *(program if defect else ["-m", "kubesim"]), "host", "--data", folder, *arguments]
-    process = subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, text=True)
+    """Start a host and wait until it is ready; ``defect`` is Python that runs first, and breaks something.
+
+    Without any it is started as the supervisor starts it, else forked from what has read all modules.
+    """
+    words = ["host", "--data", str(folder), *map(str, arguments)]
+    process: subprocess.Popen | warmed.Forked
+    if defect:
+        process = warmed.start(defect, *words)
+    else:
+        process = subprocess.Popen([sys.executable, "-m", "kubesim", *words], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     line = process.stdout.readline()
     assert "is ready at" in line, line
