@@ -19,7 +19,7 @@ try:
 except (ImportError, OSError):  # no wheel for this platform
     wasmtime = None  # type: ignore[assignment]
 
-TICK_S = 0.005
+TICK_S = 0.02
 MAX_STACK = 4 << 20
 WALL_CLOCK = "wasi:clocks/wall-clock@0.2.9"
 KILLED = b"killed"
