@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +16,7 @@ from faults.catalog_check.stage import HOLDER, Stages
 from faults.catalog_check.traces import Traces
 from faults.catalog_check.written_commands import WrittenCommand, follow, written_commands
 from faults.errors import ClusterError, FaultError, Unreachable
+from faults.kube.client import Obj
 from faults.models import ScenarioVersion
 from faults.packs import PackError, Solution, WrongTurn
 
@@ -69,6 +70,16 @@ def prove(version: ScenarioVersion, number: int, *, stages: Stages, sample: bool
                 continue  # says nothing about the pack: the machine was too busy to answer
         break
     return proof
+
+
+def missing_images(nodes: Iterable[Obj], images: Sequence[str]) -> str:
+    """Return which nodes lack which of the images, in words; a node may write a name with its registry."""
+    lacking: list[str] = []
+    for node in nodes:
+        names = [f"/{name}" for image in node["status"].get("images") or [] for name in image["names"]]
+        wanted = [image for image in images if not any(name.endswith(f"/{image}") for name in names)]
+        lacking += [f"{image} on {node['metadata']['name']}" for image in wanted]
+    return ", ".join(lacking)
 
 
 class Prover:
@@ -133,6 +144,7 @@ class Prover:
         with _of(what):
             scene = Scene(self.stage.plan(), self.stage.shell, self.stage.clock)
             if not self.proof.texts:
+                self._check_images()
                 self._check_fresh(scene)
                 self._traces = Traces(self.stage.kube, self.pack.existing)
             services.inject_run(run_id=scene.run.pk, holder=HOLDER)
@@ -149,6 +161,10 @@ class Prover:
             scene.until(scene.lacking_symptom, patience_s=SLOWEST_S, first_s=self.proof.symptom_s)
         if not scene.open_checks(scene.look(briefly=True)):
             raise ProofFailed("it is as the fault had left it, and all checks pass")
+
+    def _check_images(self) -> None:
+        if missing := missing_images(self.stage.kube.list("v1", "Node"), self.pack.requires.images):
+            raise ProofFailed(f"a candidate would wait for what nodes have to pull first: {missing}")
 
     def _check_fresh(self, scene: Scene) -> None:
         if passing := scene.passing_checks(scene.look()):

@@ -15,7 +15,7 @@ from faults import packs, services
 from faults.catalog_check import table
 from faults.catalog_check.scene import Scene
 from faults.catalog_check.stage import Stages
-from faults.catalog_check.variant import prove
+from faults.catalog_check.variant import missing_images, prove
 from faults.clock import RealClock
 from faults.models import Cluster, ScenarioVersion
 from faults.services import seed_catalog
@@ -163,6 +163,16 @@ def test_a_seed_decides_the_variant_and_every_variant_is_drawn(pack):
     drawn = [services.draw_variant(pack, seed) for seed in range(64)]
     assert [planned(seed) for seed in range(8)] == [planned(seed) for seed in range(8)] == drawn[:8]
     assert {tuple(values.items()) for values in drawn} == {tuple(values.items()) for values in pack.variants}
+
+
+def test_a_node_lacks_the_images_that_it_would_have_to_pull():
+    names = ["docker.io/library/python:3.9-slim", "nvcr.io/nvidia/pytorch:25.01-py3"]
+    there = {"metadata": {"name": "gpu-0"}, "status": {"images": [{"names": [name]} for name in names]}}
+    fresh = {"metadata": {"name": "gpu-1"}, "status": {}}
+    wanted = ["python:3.9-slim", "nvcr.io/nvidia/pytorch:25.01-py3"]
+    assert missing_images([there], wanted) == ""
+    assert missing_images([there], ["ython:3.9-slim"]) == "ython:3.9-slim on gpu-0"
+    assert missing_images([there, fresh], wanted[:1]) == "python:3.9-slim on gpu-1"
 
 
 @pytest.mark.parametrize("pack", SHARED, ids=lambda pack: pack.slug)
