@@ -120,10 +120,13 @@ def _tree(rows: list[Any]) -> tuple[list[Any], dict[int, str]]:
 async def ps(process: Process) -> int:
     """Show processes."""
     asked = _read(process.argv[1:])
-    if asked.wrong:
+    busybox = process.program.flavour == "busybox"
+    if asked.wrong and not busybox:
         await process.error(f"error: {asked.wrong}\n\n{kit.told('processes_usage')}")
         return 1
     rows = sorted(seen(process).values(), key=lambda each: each.pid)
+    if busybox:
+        return await _ps_busybox(process, rows, asked.columns)
     rows = _sorted([each for each in rows if _picks(asked, each)], asked, process)
     heads: dict[int, str] = {}
     if asked.forest:
@@ -133,6 +136,17 @@ async def ps(process: Process) -> int:
     else:
         status = await _ps_forms(process, rows, asked.flags + ("e" if asked.picked else ""), heads)
     return status if rows else 1
+
+
+async def _ps_busybox(process: Process, rows: list[Any], columns: list[str]) -> int:
+    """Show every process with its whole command, as only BusyBox' ps does without being asked."""
+    if columns:
+        return await _ps_columns(process, rows, columns)
+    await process.write("PID   USER     TIME  COMMAND\n")
+    for each in rows:
+        whole = _Used(process, each).minutes
+        await process.write(f"{each.pid:5d} {name_of(process.view, each.view.uid):<8} {whole:>5} {_command(each)}\n")
+    return 0
 
 
 class _Used:
