@@ -237,6 +237,8 @@ class Google:
                     "disabled": bool(obj.get("disabled")),
                 }
                 value["name"] = value["id"] = obj["name"]
+            case "google_compute_firewall" if not (obj.get("logConfig") or {}).get("enable"):
+                value["log_config"] = []
             case "google_compute_subnetwork":
                 value["region"] = str(obj["region"]).rpartition("/")[2]
             case "google_container_cluster":
@@ -252,10 +254,7 @@ class Google:
 
     def _pool(self, value: Value, obj: Any, path: str) -> None:
         parts = path.split("/")
-        value |= {
-            "location": parts[3],
-            "cluster": parts[5],
-        }
+        value |= {"location": parts[3], "cluster": parts[5]}
         urls = obj.get("instanceGroupUrls") or []
         value["managed_instance_group_urls"] = [
             url.replace("/instanceGroupManagers/", "/instanceGroups/") for url in urls
