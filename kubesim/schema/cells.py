@@ -381,6 +381,14 @@ def csr_condition(csr: Obj, now: datetime) -> str:
     return word + failed + (",Issued" if dig(csr, "status.certificate") else "")
 
 
+def claim_state(claim: Obj, now: datetime) -> str:
+    """Return ``allocated,reserved``."""
+    going = ["deleted"] if dig(claim, "metadata.deletionTimestamp") else []
+    if not dig(claim, "status.allocation"):
+        return ",".join(going or ["pending"])
+    return ",".join([*going, "allocated", *(["reserved"] if dig(claim, "status.reservedFor") else [])])
+
+
 def revision_owner(revision: Obj, now: datetime) -> str:
     """Return ``statefulset.apps/web``."""
     owners = dig(revision, "metadata.ownerReferences") or ()
