@@ -293,7 +293,8 @@ def test_the_catalogue_fits_into_one_interview_but_for_what_takes_away_the_metri
 def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_nodes_of_their_own():
     (task,) = [pack for pack in PACKS if pack.needs_free]
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
-    assert (task.slug, sorted(taking)) == ("gpu-acceptance", ["fine-tune-restarts", "idle-node"])
+    others = ["fine-tune-restarts", "idle-node", "new-tenant-offline"]
+    assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
         for both in ([task, other], [other, task]):
             assert refusal_together(packs=both) == (
