@@ -7,7 +7,6 @@ batch of images costs nothing, and the sum of a million ones is still exact.
 import functools
 import math
 import operator
-import os
 import random
 from collections import Counter
 from itertools import accumulate, product, repeat
@@ -479,34 +478,3 @@ def built(base, data, dtype=None):
         kind = type(next(each for each in values if not isinstance(each, (int, float)))).__name__
         raise base._error("no-text" if kind == "str" else "no-number", kind=kind)
     return base._new(shape, dtype, values)
-
-
-class Source:
-    """Source of random numbers: without a seed, others in each program."""
-
-    source = None
-
-    def seed(self, number=None):
-        number = int.from_bytes(os.urandom(8), "little") if number is None else number
-        self.source = random.Random(number)
-        keys.seed(number)
-
-    def draw(self, base, shape, dtype, kind, a, b):
-        """Draw numbers between a and b, with mean a and deviation b ("normal"), or whole ones below b."""
-        if self.source is None:
-            self.seed()
-        random, gauss, span = self.source.random, self.source.gauss, b - a
-        draw, mean, std = {  # one call for all: a layer of a large model has tens of thousands of biases
-            "uniform": (lambda places: [a + span * random() for _ in places], (a + b) / 2, abs(span) / math.sqrt(12)),
-            "normal": (lambda places: [gauss(a, b) for _ in places], a, b),
-            "whole": (
-                lambda places: [self.source.randrange(a, b) for _ in places],
-                (a + b - 1) / 2,
-                span / math.sqrt(12),
-            ),
-        }[kind]
-        if shape is None:
-            return draw(range(1))[0]
-        if (count := math.prod(shape)) > MAX_COMPUTED:
-            return base._guess(shape, dtype, mean, std)
-        return base._new(shape, dtype, draw(range(count)))

@@ -9,8 +9,9 @@ import _arrays
 import _device
 import _elements
 import _format
-from _arrays import Array, Source, sizes
+from _arrays import Array, sizes
 from _elements import dtype_name, is_float, missing, named, version
+from _random_numbers import Source
 
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 OWN = _elements.NAMES["numpy"]

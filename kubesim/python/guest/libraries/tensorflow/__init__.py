@@ -14,8 +14,9 @@ from collections import namedtuple
 import _device
 import numpy as np
 import torch
-from _arrays import Source, built, sizes
+from _arrays import built, sizes
 from _elements import EXCEPTIONS, NAMES, accepting, dtype_name, error, missing, version
+from _random_numbers import Source
 from machine import start
 
 OWN, space = NAMES["tensorflow"], types.SimpleNamespace

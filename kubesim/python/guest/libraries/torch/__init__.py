@@ -10,8 +10,9 @@ from random import Random
 import _arrays
 import _elements
 import numpy
-from _arrays import Source, sizes
+from _arrays import sizes
 from _elements import NAMES, accepting, missing, named
+from _random_numbers import Source
 
 from torch import _types
 from torch._tensor import Size, Tensor, blank, cat, drawn, matmul, set_grad, where
