@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from kubesim.terraform.changes import Change, attempt, ignored
 from kubesim.terraform.decode import ignoring, planned
 from kubesim.terraform.diagnostics import Failure, Problem
 from kubesim.terraform.graph import check
-from kubesim.terraform.plan import Change, Planner, attempt, ignored
+from kubesim.terraform.plan import Planner
 from kubesim.terraform.schema import conformed, resource_type, settled
 
 Step = tuple[str, str]
@@ -101,7 +102,7 @@ class Applier:
         )
         prior = None if fresh else change.before
         if prior is not None:
-            config = ignoring(config, prior, ignored(change.item, self.planner))
+            config = ignoring(config, prior, ignored(change.item))
         return self.planner.provider(held).complete(kind, planned(kind.schema, config, prior), prior)
 
     def _create(self, change: Change) -> None:

@@ -114,7 +114,10 @@ class InCluster:
     def load(self) -> State:
         """Return the state of the Secret, or an empty one."""
         found = self._ask("Failed to load state", "GET", f"{self._secret}/{self.name}", missing=True)
-        data = (found or {}).get("data") or {}
+        if found is None:
+            self.save(state := State(lineage=new_lineage()))
+            return state
+        data = found.get("data") or {}
         return _parsed(_unpacked(data["tfstate"])) if "tfstate" in data else State()
 
     def save(self, state: State) -> None:

@@ -226,23 +226,9 @@ class _Reader:
     def _item(self, held: dict[Any, Item], key: Any, within: str, word: str, span: Span, body: Body) -> Item:
         item = Item(key if isinstance(key, str) else key[-1], self.file, span, within, body)
         if key in held:
-            old = held[key]
-            label = f'"{key}"' if isinstance(key, str) else f'"{key[-1]}"'
-            self.tell(
-                *told(
-                    "duplicate_word_declaration" if word != "resource" else "duplicate_resource",
-                    word=word,
-                    it="n" if word[0] in "ao" else "",
-                    label=label,
-                    file=old.file,
-                    it2=old.span[0],
-                    it3=old.span[1],
-                    it4=old.span[3],
-                    it5=word[0].upper(),
-                    it6=word[1:],
-                ),
-                span,
-            )
+            old, values = held[key], {"name": item.name, "kind": key[1] if isinstance(key, tuple) else ""}
+            place = f"{old.file}:{old.span[0]},{old.span[1]}-{old.span[3]}"
+            self.tell(*told(f"duplicate_{word.replace(' ', '_')}", place=place, **values), span)
         held[key] = item
         return item
 

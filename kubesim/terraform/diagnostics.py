@@ -89,20 +89,14 @@ def _box(problem: Problem, source: Callable[[str], str], width: int) -> str:
     shade = "\x1b[31m" if problem.severity == "Error" else "\x1b[33m"
     head = f"\x1b[1m{shade}{problem.severity}: \x1b[0m\x1b[0m\x1b[1m{problem.summary}\x1b[0m"
     lines = [head, "", *_snippet(problem, source, underline=True)]
-    if problem.detail:
-        lines += wrapped(problem.detail, width - 3).split("\n")
-    elif len(lines) > 2:
-        lines.pop()
+    lines += wrapped(problem.detail, width - 3).split("\n")
     rows = "".join(f"{shade}│\x1b[0m \x1b[0m{line}\n" for line in lines)
     return f"{shade}╷\x1b[0m\x1b[0m\n{rows}{shade}╵\x1b[0m\x1b[0m\n"
 
 
 def _plain(problem: Problem, source: Callable[[str], str], width: int) -> str:
     lines = ["", f"{problem.severity}: {problem.summary}", "", *_snippet(problem, source, underline=False)]
-    if problem.detail:
-        lines += wrapped(problem.detail, width - 1).split("\n")
-    elif lines[-1] == "":
-        lines.pop()
+    lines += wrapped(problem.detail, width - 1).split("\n") if problem.detail else []
     return "".join(f"{line}\n" for line in lines)
 
 

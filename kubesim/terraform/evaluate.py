@@ -9,11 +9,11 @@ from typing import Any, Protocol
 
 from kubesim.terraform import functions
 from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
+from kubesim.terraform.mentions import described, references, spelled, type_at
 from kubesim.terraform.syntax import Node, parse_template
 from kubesim.terraform.values import (
     ANY,
     ConvertError,
-    List,
     Map,
     Sensitive,
     Set,
@@ -22,15 +22,12 @@ from kubesim.terraform.values import (
     common,
     convert,
     equal,
-    hcl,
     known,
     marked,
-    text_of,
     type_name,
     type_of,
 )  # fmt: skip
 
-ROOTS = {"var": "an input variable", "local": "a local value", "module": "a module call", "data": "a data resource"}
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge, "+": operator.add, "-": operator.sub,
     "*": operator.mul,
@@ -93,56 +90,6 @@ class _Given:
     def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
         """Refuse every name."""
         raise scope.problem(node[1], "Invalid reference", f'vars map does not contain key "{root}"')
-
-
-def references(node: Any) -> Iterator[Node]:
-    """Yield the names that an expression mentions, each with its steps."""
-    if not isinstance(node, list) or not node:
-        return
-    if node[0] in ("attr", "index", "root") and isinstance(node[1], list) and _plain_chain(node):
-        if node[0] != "root":
-            yield node
-        return
-    for each in node[1:]:
-        yield from references(each) if isinstance(each, list) and each and isinstance(each[0], str) else _below(each)
-
-
-def _below(node: Any) -> Iterator[Node]:
-    if isinstance(node, list):
-        for each in node:
-            yield from (
-                references(each) if isinstance(each, list) and each and isinstance(each[0], str) else _below(each)
-            )
-
-
-def _plain_chain(node: Node) -> bool:
-    while node[0] != "root":
-        if node[0] not in ("attr", "index") or (node[0] == "index" and node[3][0] != "lit"):
-            return False
-        node = node[2]
-    return True
-
-
-def spelled(node: Node) -> str:
-    """Return a chain of steps as it is written."""
-    if node[0] == "attr":
-        return f"{spelled(node[2])}.{node[3]}"
-    if node[0] == "index":
-        return f"{spelled(node[2])}[{hcl(node[3][2]) if node[3][0] == 'lit' else '...'}]"
-    return str(node[2]) if node[0] == "root" else "..."
-
-
-def described(value: Any) -> str:
-    """Return what a message tells of a value."""
-    if isinstance(value, Sensitive):
-        return "has a sensitive value"
-    if isinstance(value, Unknown):
-        return f"is a {type_name(value.type)}" if value.type != ANY else "will be known only after apply"
-    if isinstance(value, dict | list):
-        word = "attribute" if isinstance(value, dict) and not isinstance(value, Map) else "element"
-        text = f"is {type_name(type_of(value))} with {len(value)} {word}{'' if len(value) == 1 else 's'}"
-        return text.replace(f"with 0 {word}s", f"with no {word}s") if not value else text
-    return f"is {hcl(value)}"
 
 
 def evaluate(node: Node, scope: Scope) -> Any:
@@ -231,7 +178,7 @@ def take(value: Any, step: Node, scope: Scope) -> Any:
 def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
     span = [*node[2][1][2:], *node[1][2:]] if node[0] == "attr" else node[1]
     if isinstance(value, Unknown):
-        return Unknown(_type_at(value.type, name))
+        return Unknown(type_at(value.type, name))
     if value is None:
         raise scope.problem(
             span,
@@ -259,22 +206,12 @@ def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
     raise scope.problem(span, "Unsupported attribute", why, node[2])
 
 
-def _type_at(kind: Any, key: Any) -> Any:
-    if isinstance(kind, list):
-        if kind[0] == "object":
-            return kind[1].get(key, ANY)
-        if kind[0] == "tuple":
-            return kind[1][key] if isinstance(key, int) and key < len(kind[1]) else ANY
-        return kind[1]
-    return ANY
-
-
 def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
     """Return the element of a collection under a key. Raises Failure."""
     span = [*node[2][1][2:], *node[1][2:]]
     if isinstance(value, Unknown) or isinstance(key, Unknown):
         return Unknown(
-            _type_at(value.type, key) if isinstance(value, Unknown) and not isinstance(key, Unknown) else ANY
+            type_at(value.type, key) if isinstance(value, Unknown) and not isinstance(key, Unknown) else ANY
         )
     if isinstance(value, Set):
         raise scope.problem(span, *told("invalid_index_2"), node[2])
@@ -299,7 +236,9 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
                 if at < 0
                 else "the given index is greater than or equal to the length of the collection"
             )
-            raise scope.problem(span, "Invalid index", f"{NOT_IN}: {why}.", node[2])
+            raise scope.problem(
+                span, "Invalid index", f"{NOT_IN}: {why}." if hasattr(value, "elem") else f"{NOT_IN}.", node[2]
+            )
     except ConvertError as error:
         raise scope.problem(span, "Invalid index", f"{NOT_IN}: {error}.", node[2]) from error
     raise scope.problem(span, *told("invalid_index"), node[2])
@@ -336,16 +275,16 @@ def _object(node: Node, scope: Scope) -> Any:
         if isinstance(name, Unknown):
             return Unknown()
         try:
-            found[convert(_not_null(bare(name)), "string")] = evaluate(value, scope)
+            found[_label(bare(name))] = evaluate(value, scope)
         except ConvertError as error:
             raise scope.problem(key[1], *told("incorrect_key_type", error=error), key) from error
     return found
 
 
-def _not_null(value: Any) -> Any:
+def _label(value: Any) -> Any:
     if value is None:
         raise ConvertError("string required, but have null")
-    return value
+    return convert(value, "string")
 
 
 def _pairs(node: Node, scope: Scope) -> list[tuple[Any, Any]] | None:
@@ -414,7 +353,7 @@ def _for_object(node: Node, scope: Scope) -> Any:
         if not holds:
             continue
         try:
-            label = convert(_not_null(label), "string")
+            label = _label(label)
         except ConvertError as error:
             raise inner.problem(naming[1], *told("invalid_object_key", error=error), naming) from error
         value = evaluate(item, inner)
@@ -560,4 +499,3 @@ EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
     "attr": _chain, "index": _chain, "splat": _splat, "tuple": _tuple, "object": _object, "forl": _for_list,
     "foro": _for_object, "cond": _conditional, "bin": _binary, "un": _unary, "call": _call,
 }  # fmt: skip
-__all__ = ["Scope", "evaluate", "text_of", "List"]

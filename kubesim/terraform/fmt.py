@@ -5,13 +5,10 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
-from typing import TYPE_CHECKING
 
+from kubesim.terraform.host import Host
+from kubesim.terraform.settings import Arguments
 from kubesim.terraform.syntax import parse
-
-if TYPE_CHECKING:
-    from kubesim.terraform.host import Host
-    from kubesim.terraform.settings import Arguments
 
 INSIDE = r'(?:[^{}"]|"(?:[^"\\]|\\.)*"|\{[^{}]*\})*'
 TOKEN = re.compile(

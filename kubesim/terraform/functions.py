@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote_plus
 
 import yaml
 
+from kubesim.terraform.formats import MAX_WIDTH, CallError, formatted, formatted_list, json_text
 from kubesim.terraform.values import (
     ANY,
     ConvertError,
@@ -40,27 +41,8 @@ from kubesim.terraform.values import (
     unified,
 )  # fmt: skip
 
-if TYPE_CHECKING:
-    from kubesim.terraform.evaluate import Scope
-
-MAX_RESULT, MAX_PRODUCT, MAX_WIDTH = 4 << 20, 100_000, 10_000
+MAX_RESULT, MAX_PRODUCT = 4 << 20, 100_000
 KINDS: dict[str, Type] = {"s": "string", "n": "number", "b": "bool", "S": ["list", "string"]}
-FAILED = "Error in function call"
-VERB = re.compile(r"%(%|(?:\[(\d+)\])?([-+ #0]*)(\d*)(?:\.(\d+))?([a-zA-Z]))")
-
-
-class CallError(Exception):
-    """A call that fails: because of the argument ``at``, or altogether."""
-
-    def __init__(self, text: str, at: int | None = None, parameter: str = "", summary: str = FAILED) -> None:
-        super().__init__(text)
-        self.at, self.parameter, self.summary = at, parameter, summary
-
-    def told(self, name: str) -> str:
-        """Return the message for a function."""
-        if self.at is not None:
-            return f'Invalid value for "{self.parameter}" parameter: {self}.'
-        return f'Call to function "{name}" failed: {self}.' if self.summary == FAILED else str(self)
 
 
 @dataclass(frozen=True)
@@ -74,7 +56,7 @@ class Function:
     scoped: bool
 
 
-def call(function: Function, name: str, values: list[Any], scope: Scope) -> Any:
+def call(function: Function, name: str, values: list[Any], scope: Any) -> Any:
     """Return what a function makes of values. Raises CallError."""
     _check_count(function, name, len(values))
     if function.open:
@@ -127,61 +109,6 @@ def _listed(items: list[Any]) -> Any:
     except ConvertError:
         return items
     return made(List, type_of(items[0]) if items else ANY, items)
-
-
-def _format(form: str, *values: Any) -> str:
-    used, highest = 0, 0
-
-    def one(found: re.Match[str]) -> str:
-        nonlocal used, highest
-        if found[1] == "%":
-            return "%"
-        used = int(found[2]) if found[2] else used + 1
-        highest = max(highest, used)
-        if not 0 < used <= len(values):
-            where = f"{json.dumps(found[0])} at {found.start()}: need index {used - 1} but have {len(values)} total"
-            raise CallError(f"not enough arguments for {where}")
-        if max(int(found[4] or 0), int(found[5] or 0)) > MAX_WIDTH:
-            raise CallError("the width is too large")
-        try:
-            return _verb(found, values[used - 1])
-        except (ConvertError, TypeError) as error:
-            where = f"{json.dumps(found[0])} at {found.start()}"
-            raise CallError(f"unsupported value for {where}: {error}") from error
-
-    text = VERB.sub(one, form)
-    if highest < len(values):
-        raise CallError(f"too many arguments; only {highest} used by format string")
-    return text
-
-
-def _verb(found: re.Match[str], value: Any) -> str:
-    flags, width, precision, verb = found[3], found[4], found[5], found[6]
-    if verb in "dxXo":
-        return str(f"%{flags}{width}{verb}" % int(convert(value, "number")))
-    if verb in "eEfgG":
-        return str(f"%{flags}{width}{'.' + precision if precision else ''}{verb}" % convert(value, "number"))
-    if verb == "v":
-        text = _json(value) if isinstance(value, list | dict | bool) or value is None else convert(value, "string")
-    elif verb in "sq":
-        text = convert(value, "string")[: int(precision) if precision else None]
-        text = json.dumps(text, ensure_ascii=False) if verb == "q" else text
-    elif verb in "tb":
-        text = _json(convert(value, "bool")) if verb == "t" else f"{int(convert(value, 'number')):b}"
-    else:
-        raise ConvertError(f"unsupported format verb '{verb}'")
-    return f"{text:{'<' if '-' in flags else '>'}{width or 0}}"
-
-
-def _formatlist(form: str, *values: Any) -> Any:
-    size = max((len(each) for each in values if isinstance(each, list)), default=1)
-    rows = [[each[at] if isinstance(each, list) else each for each in values] for at in range(size)]
-    return made(List, "string", [_format(form, *row) for row in rows])
-
-
-def _json(value: Any) -> str:
-    text = json.dumps(plain(value), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _yaml(value: Any, indent: int = 0) -> str:
@@ -406,14 +333,14 @@ def _cidrsubnet(prefix: str, bits: int, number: int) -> str:
     return f"{ipaddress.ip_address(base)}/{net.prefixlen + bits}"
 
 
-def _read(scope: Scope, path: str) -> str:
+def _read(scope: Any, path: str) -> str:
     try:
-        return scope.names.read(path)
+        return str(scope.names.read(path))
     except ValueError as error:
         raise CallError(str(error), 0, "path") from error
 
 
-def _exists(scope: Scope, path: str) -> bool:
+def _exists(scope: Any, path: str) -> bool:
     try:
         scope.names.read(path)
     except ValueError as error:
@@ -423,7 +350,7 @@ def _exists(scope: Scope, path: str) -> bool:
     return True
 
 
-def _templatefile(scope: Scope, path: str, given: dict[str, Any]) -> Any:
+def _templatefile(scope: Any, path: str, given: dict[str, Any]) -> Any:
     return scope.rendered(_read(scope, path), given, path)
 
 
@@ -476,7 +403,7 @@ RUN: dict[str, Callable[..., Any]] = {
     "base64encode": lambda s: base64.b64encode(s.encode()).decode(),
     "base64sha256": lambda s: base64.b64encode(hashlib.sha256(s.encode()).digest()).decode(),
     "endswith": str.endswith, "startswith": str.startswith, "strcontains": lambda s, part: part in s,
-    "format": _format, "formatlist": _formatlist, "join": _join, "lower": str.lower, "upper": str.upper,
+    "format": formatted, "formatlist": formatted_list, "join": _join, "lower": str.lower, "upper": str.upper,
     "indent": lambda n, s: s.replace("\n", "\n" + " " * min(n, MAX_WIDTH)),
     "regex": lambda p, s: _matched(_compiled(p).search(s)),
     "title": lambda s: re.sub(r"\b\w", lambda found: found[0].upper(), s), "replace": _replace,
@@ -491,7 +418,7 @@ RUN: dict[str, Callable[..., Any]] = {
     "setintersection": _sets(lambda sets: set.intersection(*sets)), "setunion": _sets(lambda sets: set.union(*sets)),
     "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "setproduct": _setproduct, "slice": _slice, "sum": _sum,
     "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values, "zipmap": _zipmap,
-    "jsondecode": json.loads, "jsonencode": _json, "urlencode": quote_plus, "yamldecode": _yamldecode,
+    "jsondecode": json.loads, "jsonencode": json_text, "urlencode": quote_plus, "yamldecode": _yamldecode,
     "yamlencode": lambda value: _yaml(plain(value)), "dirname": lambda path: path.rpartition("/")[0] or ".",
     "basename": lambda path: path.rpartition("/")[2], "md5": _digest("md5"), "sha1": _digest("sha1"),
     "sha256": _digest("sha256"), "sha512": _digest("sha512"), "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet,

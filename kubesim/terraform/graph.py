@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kubesim.terraform.config import Item, Module
-from kubesim.terraform.diagnostics import Failure, Problem, said, suggestion, told
+from kubesim.terraform.diagnostics import Failure, Problem, suggestion, told
 from kubesim.terraform.evaluate import Scope, evaluate
+from kubesim.terraform.instances import Key, counted, each_of
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import (
-    ANY,
     ConvertError,
     Map,
     Sensitive,
-    Set,
     Unknown,
     bare,
     convert,
@@ -24,11 +23,8 @@ from kubesim.terraform.values import (
     made,
     marked,
     quoted,
-    type_of,
 )  # fmt: skip
 
-Key = str | int | None
-MOST_INSTANCES = 500
 FIRST_ATTRIBUTES = {"each": "for_each", "count": "count"}
 SUITABLE = "The given value is not suitable for var.{} declared at {}:{},{}-{}: {}."
 
@@ -71,9 +67,7 @@ class World:
         cache = held.get(key)
         if cache is None or (cache.version != self.version and cache.version >= 0):
             if label in self.doing:
-                circle = ", ".join(
-                    sorted({each.partition(" (")[0] for each in self.doing[self.doing.index(label) :]})
-                )
+                circle = ", ".join(sorted({_vertex(each) for each in self.doing[self.doing.index(label) :]}))
                 raise Failure(Problem(f"Cycle: {circle}"))
             self.doing.append(label)
             self.needs.append(set())
@@ -86,6 +80,12 @@ class World:
             cache = held[key] = Cache(value, needs, -1 if known(value) else self.version)
         self.needs[-1] |= cache.needs
         return cache.value
+
+
+def _vertex(label: str) -> str:
+    """Return what is being evaluated as Terraform's graph names it."""
+    label = label.partition(" (")[0]
+    return f"{label} (expand)" if label.rpartition(".")[0].endswith(("local", "var", "output")) else label
 
 
 class Instance:
@@ -104,6 +104,7 @@ class Instance:
         self.parent, self.call, self.bound = parent, call, bound or {}
         self.given: dict[str, tuple[Any, str]] = {}
         """Variables of the root module, and where they come from."""
+        self._checking = False
         self._held: dict[Any, Cache] = {}
         self._children: dict[tuple[str, Key], Instance] = {}
 
@@ -174,7 +175,24 @@ class Instance:
                 ),
             )
         label = self.place(f"var.{name}")
-        return self.world.cached(self._held, ("var", name), label, lambda: self._variable(name))
+        value = self.world.cached(self._held, ("var", name), label, lambda: self._variable(name))
+        if not self._checking:
+            self.world.cached(self._held, ("checked", name), f"{label} (validation)", lambda: self._checked(name))
+        return value
+
+    def _checked(self, name: str) -> bool:
+        """Raise Failure where the validations of a variable do not hold."""
+        self._checking = True
+        try:
+            item = self.module.variables[name]
+            problems = [
+                each for _, body, span in item.conditions for each in self._violations(name, item, body, span)
+            ]
+        finally:
+            self._checking = False
+        if problems:
+            raise Failure(*problems)
+        return True
 
     def _variable(self, name: str) -> Any:
         item = self.module.variables[name]
@@ -220,9 +238,11 @@ class Instance:
 
     def check_variables(self) -> Iterator[Problem]:
         """Yield what the validations of the variables say."""
-        for name, item in self.module.variables.items():
-            for _, body, span in item.conditions:
-                yield from self._violations(name, item, body, span)
+        for name in self.module.variables:
+            try:
+                self.variable(name)
+            except Failure as failure:
+                yield from failure.problems
 
     def _violations(self, name: str, item: Item, body: Body, span: Any) -> Iterator[Problem]:
         scope, node = self.scope(item), body["attrs"]["condition"][1]
@@ -335,10 +355,10 @@ class Instance:
     def _expand(self, item: Item) -> dict[Key, dict[str, Any]]:
         scope, count, each = self.scope(item), item.node("count"), item.node("for_each")
         if count is not None:
-            return _counted(count, scope, self.world)
+            return counted(count, scope, validating=self.world.validating)
         if each is None:
             return {None: {}}
-        return _for_each(each, scope, self.world)
+        return each_of(each, scope, validating=self.world.validating)
 
     # ---- resources
 
@@ -384,8 +404,9 @@ _NOTHING: Any = type("Nothing", (), {"__repr__": lambda self: "nothing"})()
 
 
 def _place(source: str) -> tuple[str, Any]:
-    file, _, line = source.rpartition(":")
-    return (file, [int(line), 1, int(line), 1]) if file else ("", None)
+    file, _, lines = source.rpartition(":")
+    first, _, last = lines.partition("-")
+    return (file, [int(first), 1, int(last), 1 << 20]) if file else ("", None)
 
 
 def collected(values: dict[Key, Any], item: Item) -> Any:
@@ -404,85 +425,6 @@ def collected(values: dict[Key, Any], item: Item) -> Any:
 def key_text(key: Key) -> str:
     """Return the key of an instance as addresses show it."""
     return "" if key is None else f"[{key}]" if isinstance(key, int) else f"[{quoted(key)}]"
-
-
-def _counted(node: Node, scope: Scope, world: World) -> dict[Key, dict[str, Any]]:
-    value = bare(evaluate(node, scope))
-    if isinstance(value, Unknown):
-        if world.validating:
-            return {0: {"count": {"index": Unknown("number")}}}
-        raise scope.problem(node[1], *told("invalid_count_argument"))
-    try:
-        count = convert(value, "number")
-    except ConvertError as error:
-        raise scope.problem(node[1], *told("invalid_count_argument_2", error=error), node) from error
-    if not isinstance(count, int) or count < 0:
-        why = (
-            'The given "count" argument value is null. An integer is required.'
-            if count is None
-            else 'The given "count" argument value is unsuitable: must be greater than or equal to zero.'
-            if isinstance(count, int)
-            else 'The given "count" argument value is unsuitable: a whole number is required.'
-        )
-        raise scope.problem(node[1], "Invalid count argument", why, node)
-    _check_many(count, node, scope)
-    return {at: {"count": {"index": at}} for at in range(count)}
-
-
-def _check_many(count: int, node: Node, scope: Scope) -> None:
-    if count > MOST_INSTANCES:
-        raise scope.problem(
-            node[1],
-            *told("too_many_instances", count=count, MOST_INSTANCES=MOST_INSTANCES),
-        )
-
-
-def _for_each(node: Node, scope: Scope, world: World) -> dict[Key, dict[str, Any]]:
-    value = evaluate(node, scope)
-    if isinstance(value, Sensitive):
-        raise scope.problem(node[1], *told("invalid_foreach_argument"))
-    if isinstance(value, Unknown):
-        if world.validating:
-            inner = value.type[1] if isinstance(value.type, list) and isinstance(value.type[1], str | list) else ANY
-            return {"": {"each": {"key": Unknown("string"), "value": Unknown(inner)}}}
-        raise scope.problem(
-            node[1],
-            *told(
-                "invalid_foreach_argument_2",
-                it="set" if isinstance(value.type, list) and value.type[0] == "set" else "map",
-            ),
-            node,
-        )
-    if isinstance(value, Set) and all(isinstance(item, str) for item in value):
-        pairs: list[tuple[str, Any]] = [(item, item) for item in value]
-    elif isinstance(value, dict):
-        pairs = sorted(value.items())
-    else:
-        what = "null" if value is None else "of type " + _kind(value)
-        why = (
-            said("the_given_foreach_argument_value")
-            if value is None
-            else said("the_given_foreach_argument_value_2", it=_kind(value))
-        )
-        raise scope.problem(
-            node[1],
-            "Invalid for_each argument" if not isinstance(value, Set) else "Invalid for_each set argument",
-            why if what else why,
-            node,
-        )
-    _check_many(len(pairs), node, scope)
-    return {key: {"each": {"key": key, "value": item}} for key, item in pairs}
-
-
-def _kind(value: Any) -> str:
-    found = type_of(value)
-    return (
-        found
-        if isinstance(found, str)
-        else found[0]
-        if found[0] in ("tuple", "object")
-        else f"{found[0]} of {found[1] if isinstance(found[1], str) else found[1][0]}"
-    )
 
 
 def check(conditions: list[tuple[str, Body, Any]], scope: Scope, summary: str, kind: str = "precondition") -> None:

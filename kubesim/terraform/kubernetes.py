@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from kubesim.terraform.changes import ProviderError
 from kubesim.terraform.decode import Value
-from kubesim.terraform.plan import ProviderError
 from kubesim.terraform.schema import Block, ResourceType, empty, quantity, same
 from kubesim.terraform.values import Set, Unknown, bare
 

@@ -3,88 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kubesim.terraform import schema
+from kubesim.terraform.changes import Change, Options, Provider, add, attempt, flag, ignored, within, written
 from kubesim.terraform.config import Item, Module
-from kubesim.terraform.decode import Path, Value, decode, differences, ignoring, planned
+from kubesim.terraform.decode import Value, decode, differences, ignoring, planned
 from kubesim.terraform.diagnostics import Failure, Problem, said, told
 from kubesim.terraform.evaluate import evaluate
-from kubesim.terraform.graph import Instance, Key, World, check, key_text
+from kubesim.terraform.graph import Instance, World, check, key_text
+from kubesim.terraform.instances import Key
 from kubesim.terraform.schema import ResourceType, conformed
 from kubesim.terraform.state import Held, State, module_steps, parsed_address, parsed_key
 from kubesim.terraform.values import Unknown, bare, known
 
 MOST_RESOURCES = 1000
-
-
-class ProviderError(Exception):
-    """What a provider says when something fails."""
-
-
-class Provider(Protocol):
-    """Who reads and changes resources."""
-
-    def complete(self, kind: ResourceType, wanted: Value, prior: Value | None) -> Value:
-        """Return a planned value with what the provider knows beforehand."""
-
-    def read(self, kind: ResourceType, value: Value) -> Value | None:
-        """Return what a resource is now; None where it is gone. Raises ProviderError."""
-
-    def create(self, kind: ResourceType, wanted: Value) -> Value:
-        """Create a resource and return what it is. Raises ProviderError."""
-
-    def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
-        """Change a resource and return what it is. Raises ProviderError."""
-
-    def delete(self, kind: ResourceType, value: Value) -> None:
-        """Delete a resource. Raises ProviderError."""
-
-    def find(self, kind: ResourceType, name: str) -> Value:
-        """Return the beginning of what is imported by a name. Raises ProviderError."""
-
-    def private(self, kind: ResourceType) -> str | None:
-        """Return what the provider keeps beside a resource's attributes."""
-
-
-@dataclass
-class Options:
-    """What a plan is asked for."""
-
-    targets: list[str] = field(default_factory=list)
-    replace: list[str] = field(default_factory=list)
-    refresh: bool = True
-    refresh_only: bool = False
-    destroy: bool = False
-
-
-@dataclass
-class Change:
-    """What is done with one instance: no-op, create, read, update, replace, delete or forget."""
-
-    held: Held
-    action: str
-    before: Value | None
-    after: Value | None
-    paths: list[Path] = field(default_factory=list)
-    """What is changed and forces replacement."""
-    reason: str = ""
-    moved: str = ""
-    importing: str = ""
-    item: Item | None = None
-    module: Instance | None = None
-    bound: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def address(self) -> str:
-        """The address of the instance."""
-        return self.held.address
-
-    @property
-    def first_new(self) -> bool:
-        """Whether a replacement is there before the old one goes."""
-        return self.held.before_destroy
 
 
 class Planner:
@@ -128,6 +61,11 @@ class Planner:
         """Plan everything. Raises Failure."""
         self._move()
         if self.options.destroy:
+            self.options.destroy = False
+            if self.state.instances:
+                self.read_data()
+            self.options.destroy = True
+            self.changes.clear()
             self._plan_destroy()
             return
         problems = [] if self.options.refresh_only else self._prepare()
@@ -193,21 +131,37 @@ class Planner:
 
     def _plan_all(self, problems: list[Problem]) -> None:
         seen: list[Instance] = [self.top]
-        while seen:
-            module = seen.pop(0)
+        for module in seen:
             try:
-                problems += module.check_variables()
-                if not problems:
-                    for name in module.module.children:
-                        seen += module.children(name).values()
+                add(problems, [*module.check_variables()])
+                for name in module.module.children:
+                    seen += module.children(name).values()
             except Failure as failure:
-                problems += failure.problems
-            for mode, kind, name in module.module.resources if not problems else ():
+                add(problems, failure.problems)
+            for mode, kind, name in module.module.resources:
                 if self._wanted(module, mode, kind, name):
                     try:
                         self._plan_resource(module, mode, kind, name)
                     except Failure as failure:
-                        problems += [each for each in failure.problems if each not in problems]
+                        add(problems, failure.problems)
+        if self.options.targets:
+            self._plan_needed(seen)
+
+    def _plan_needed(self, modules: list[Instance]) -> None:
+        """Plan every instance of what the targets depend on."""
+        needed = frozenset().union(*self._needs.values()) - {
+            each.held.generic for each in self.changes.values() if self._targeted(each.held)
+        }
+        for module in modules:
+            for mode, kind, name in module.module.resources:
+                if module.generic(mode, kind, name) in needed and mode != "data":
+                    module.resource(mode, kind, name)
+
+    def read_data(self) -> None:
+        """Read the data sources of the root module, as everything does that evaluates the code."""
+        for mode, kind, name in self.config.resources:
+            if mode == "data":
+                self.top.resource(mode, kind, name)
 
     def _plan_resource(self, module: Instance, mode: str, kind: str, name: str) -> None:
         if not self.options.targets:
@@ -222,11 +176,11 @@ class Planner:
     def _wanted(self, module: Instance, mode: str, kind: str, name: str) -> bool:
         generic = Held(module.address, mode, kind, name, None, {}).generic
         return not self.options.targets or any(
-            _within(generic, target) or _within(target, generic) for target in self.options.targets
+            within(generic, target) or within(target, generic) for target in self.options.targets
         )
 
     def _targeted(self, held: Held) -> bool:
-        return not self.options.targets or any(_within(held.address, target) for target in self.options.targets)
+        return not self.options.targets or any(within(held.address, target) for target in self.options.targets)
 
     def _plan_outputs(self, problems: list[Problem]) -> None:
         for name in self.config.outputs:
@@ -241,7 +195,7 @@ class Planner:
             for item in module.moved:
                 begin, end = (way + written(item.node(name) or ["root", [], ""]) for name in ("from", "to"))
                 for address in [*self.state.instances]:
-                    if _within(address, begin):
+                    if within(address, begin):
                         self._rename(address, end + address[len(begin) :])
 
     def _rename(self, old: str, new: str) -> None:
@@ -321,7 +275,7 @@ class Planner:
         )
         change.item, change.module, change.bound = item, module, bound
         change.held.dependencies = sorted(self.world.needs[-1] - {change.held.generic})
-        change.held.before_destroy = _flag(item, "create_before_destroy")
+        change.held.before_destroy = flag(item, "create_before_destroy")
         self.changes[held.address] = change
         return change.after
 
@@ -418,7 +372,7 @@ class Planner:
         provider = self.provider(prior or held)
         before = prior.value if prior is not None and not prior.tainted else None
         if before is not None:
-            config = ignoring(config, before, ignored(item, self))
+            config = ignoring(config, before, ignored(item))
         after = provider.complete(kind, planned(kind.schema, config, before), before)
         if prior is None:
             return Change(held, "create", None, after)
@@ -446,7 +400,7 @@ class Planner:
         return found
 
     def _protect(self, item: Item | None, held: Held) -> None:
-        if item is not None and _flag(item, "prevent_destroy"):
+        if item is not None and flag(item, "prevent_destroy"):
             raise Failure(Problem(*told("instance_cannot_be_destroyed", address=held.address), item.file, item.span))
 
     # ---- what is no longer wanted
@@ -528,49 +482,3 @@ class Planner:
             return
         change.held.attributes, change.held.tainted = value, False
         self.state.put(change.held)
-
-
-def attempt(work: Callable[..., Any], held: Held, *given: Any) -> Any:
-    """Return what a provider does; raises Failure with its message."""
-    try:
-        return work(*given)
-    except ProviderError as error:
-        summary, _, detail = str(error).partition("\n")
-        raise Failure(Problem(summary, detail, address=held.address)) from error
-
-
-def _flag(item: Item, name: str) -> bool:
-    node = item.lifecycle.get(name)
-    return node is not None and node[0] == "lit" and node[2] is True
-
-
-def ignored(item: Item, planner: Planner) -> list[Path]:
-    """Return the paths that ``ignore_changes`` names."""
-    node = item.lifecycle.get("ignore_changes")
-    if node is None:
-        return []
-    if node[0] == "root" and node[2] == "all":
-        kind = schema.resource_type("managed", item.within.split('"')[1])
-        return [(name,) for name in kind.schema.names] if kind else []
-    return [_path(each) for each in node[2]] if node[0] == "tuple" else []
-
-
-def _path(node: Any) -> Path:
-    if node[0] == "attr":
-        return (*_path(node[2]), node[3])
-    if node[0] == "index":
-        return (*_path(node[2]), node[3][2])
-    return (node[2],)
-
-
-def written(node: Any) -> str:
-    """Return an address as it stands in the code."""
-    if node[0] == "attr":
-        return f"{written(node[2])}.{node[3]}"
-    if node[0] == "index":
-        return f"{written(node[2])}{key_text(node[3][2])}"
-    return str(node[2])
-
-
-def _within(address: str, target: str) -> bool:
-    return address == target or address.startswith((f"{target}.", f"{target}["))

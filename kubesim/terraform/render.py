@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kubesim.terraform.changes import Change
 from kubesim.terraform.decode import differences
 from kubesim.terraform.diagnostics import said
-from kubesim.terraform.plan import Change, Planner
+from kubesim.terraform.plan import Planner
+from kubesim.terraform.rows import sequences, sets
 from kubesim.terraform.schema import Block, conformed, quantity, resource_type
 from kubesim.terraform.state import Held, State
 from kubesim.terraform.values import Map, Sensitive, Set, Unknown, bare, hcl, marked, quoted
@@ -197,13 +199,13 @@ class Renderer:
             if action_of(*pair) == "no-op" and not self.show:
                 hidden += pair != (None, None)
                 continue
-            yield from self.value(f"{name:<{width}} = ", *pair, depth, nested=action == "delete")
+            yield from self.value(f"{name:<{width}} = ", *pair, depth, nested=action == "delete" or not typed)
         if hidden:
             yield self.closing(depth - 1, "    " + comment(hidden, "element" if typed else "attribute"))
 
     def _list(self, old: Any, new: Any, depth: int, action: str) -> Lines:
         before, after = [*(old if isinstance(old, list) else ())], [*(new if isinstance(new, list) else ())]
-        rows = _sets(before, after) if isinstance(new if new is not None else old, Set) else _sequences(before, after)
+        rows = sets(before, after) if isinstance(new if new is not None else old, Set) else sequences(before, after)
         hidden = 0
         for at, (one, other, kept) in enumerate(rows):
             one, other = (_Null if value == "" and isinstance(value, str) else value for value in (one, other))
@@ -227,39 +229,6 @@ class Renderer:
 def _ended(lines: list[str]) -> Iterator[tuple[str, bool]]:
     for at, line in enumerate(lines):
         yield line, at == len(lines) - 1
-
-
-def _sets(before: list[Any], after: list[Any]) -> list[tuple[Any, Any, bool]]:
-    gone = [(item, None, False) for item in before if item not in after]
-    rows = [(item, item, True) if item in before else (None, item, False) for item in after]
-    return sorted([*gone, *rows], key=lambda row: str(row[0] if row[0] is not None else row[1]))
-
-
-def _sequences(before: list[Any], after: list[Any]) -> list[tuple[Any, Any, bool]]:
-    """Return the elements of two lists beside each other, along their longest common part."""
-    if any(isinstance(item, dict) for item in [*before, *after]) or len(before) * len(after) > 250_000:
-        size = max(len(before), len(after))
-        pairs = [
-            (before[at] if at < len(before) else None, after[at] if at < len(after) else None) for at in range(size)
-        ]
-        return [(one, other, one == other) for one, other in pairs]
-    table = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
-    for i in range(len(before) - 1, -1, -1):
-        for j in range(len(after) - 1, -1, -1):
-            table[i][j] = table[i + 1][j + 1] + 1 if before[i] == after[j] else max(table[i + 1][j], table[i][j + 1])
-    rows: list[tuple[Any, Any, bool]] = []
-    i = j = 0
-    while i < len(before) or j < len(after):
-        if i < len(before) and j < len(after) and before[i] == after[j]:
-            rows.append((before[i], after[j], True))
-            i, j = i + 1, j + 1
-        elif i < len(before) and (j == len(after) or table[i + 1][j] >= table[i][j + 1]):
-            rows.append((before[i], None, False))
-            i += 1
-        else:
-            rows.append((None, after[j], False))
-            j += 1
-    return rows
 
 
 def _same(block: Block, old: Any, new: Any) -> bool:
@@ -328,6 +297,17 @@ def plan_text(planner: Planner) -> str:
         )
         text += f"\x1b[1mPlan:\x1b[0m {_counts(acted)}\n\x1b[0m"
     return text + _outputs_text(outputs, planner, only=not changes)
+
+
+def partial_text(planner: Planner) -> str:
+    """Return what had been planned when something went wrong."""
+    changes = sorted((each for each in planner.changes.values() if _visible(each)), key=lambda each: each.held.order)
+    if not changes:
+        return ""
+    shown = "".join(f"{_change(each)}\n\n" for each in changes)
+    return (
+        said("terraform_used_the_selected_providers") + _legend(changes) + said("partial") + shown.rstrip("\n") + "\n"
+    )
 
 
 def _visible(change: Change) -> bool:
@@ -478,7 +458,7 @@ def state_text(state: State) -> str:
             for line in Renderer(show=True).value(f"{name} = ", value, value, 0)
         ]
         text += "\n\nOutputs:\n\n" + "".join(f"{line}\n" for line in lines)
-    return text if parts or outputs else "The state file is empty. No resources are represented."
+    return text if parts or outputs else "The state file is empty. No resources are represented.\n"
 
 
 def instance_text(held: Held) -> str:

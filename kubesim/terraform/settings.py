@@ -133,11 +133,11 @@ def _asked(host: Host, name: str, item: Item, asked: Arguments) -> Any:
     raise Failure(Problem(*told("no_value_for_required_variable", name=name), item.file, item.span))
 
 
-def _of_file(host: Host, path: str) -> list[tuple[str, Any, int]]:
+def _of_file(host: Host, path: str) -> list[tuple[str, Any, str]]:
     if path.endswith(".json"):
         try:
             found = json.loads(host.read(path) or "")
-            return [(name, value, 1) for name, value in found.items()]
+            return [(name, value, "1-1") for name, value in found.items()]
         except (ValueError, AttributeError) as error:
             raise Failure(
                 Problem(
@@ -147,7 +147,7 @@ def _of_file(host: Host, path: str) -> list[tuple[str, Any, int]]:
     if host.read(path) is None:
         raise Failure(Problem(*told("failed_to_read_variables_file", path=path)))
     body, scope = host.body(path), Scope(_Bare(), path)
-    return [(name, evaluate(node, scope), span[0]) for name, (span, node) in body["attrs"].items()]
+    return [(name, evaluate(node, scope), f"{span[0]}-{node[1][2]}") for name, (span, node) in body["attrs"].items()]
 
 
 # ---- credentials

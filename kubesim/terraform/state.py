@@ -8,7 +8,8 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubesim.terraform.graph import Key, key_text
+from kubesim.terraform.graph import key_text
+from kubesim.terraform.instances import Key
 from kubesim.terraform.schema import conformed, resource_type
 from kubesim.terraform.values import Sensitive, Unknown, convert, marked, plain, type_of
 

@@ -75,7 +75,10 @@ def _syntax_problem(error: Any, text: str, file: str) -> Problem:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END" or line > text.count("\n"):
         at = _unclosed(text)
-        return Problem(*told("unclosed_configuration_block"), file, [at, 1, at, 1])
+        row = text.splitlines()[at - 1]
+        head = row.rstrip().removesuffix("{").strip()
+        brace = len(row.rstrip())
+        return Problem(*told("unclosed_configuration_block"), file, [at, brace, at, brace + 1], head)
     expected = getattr(error, "expected", None) or getattr(error, "accepts", None) or set()
     row = text.splitlines()[line - 1]
     if column > len(row) and line <= text.count("\n") and "=" in row and row.rstrip().endswith("="):

@@ -150,7 +150,7 @@ async def test_a_saved_plan_is_applied_once():
     [
         ('output "a" {\n  value = var.nope\n}\n', "Reference to undeclared input variable"),
         ('output "a" {\n  value = nosuch(1)\n}\n', 'There is no function named "nosuch".'),
-        ("locals {\n  a = local.b\n  b = local.a\n}\n", "Cycle: local.a, local.b"),
+        ("locals {\n  a = local.b\n  b = local.a\n}\n", "Cycle: local.a (expand), local.b (expand)"),
         ('resource "aws_instance" "a" {}\n', 'The resource type "aws_instance" is not supported on practice'),
         ('output "a" {\n  value = 1\n', "Unclosed configuration block"),
         (ROLE % "nope = 1", 'An argument named "nope" is not expected here.'),

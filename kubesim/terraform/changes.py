@@ -1,0 +1,136 @@
+"""What a plan is asked for, and what it finds that has to be done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kubesim.terraform import schema
+from kubesim.terraform.config import Item
+from kubesim.terraform.decode import Path, Value
+from kubesim.terraform.diagnostics import Failure, Problem
+from kubesim.terraform.graph import Instance, key_text
+from kubesim.terraform.schema import ResourceType
+from kubesim.terraform.state import Held
+
+
+class ProviderError(Exception):
+    """What a provider says when something fails."""
+
+
+class Provider(Protocol):
+    """Who reads and changes resources."""
+
+    def complete(self, kind: ResourceType, wanted: Value, prior: Value | None) -> Value:
+        """Return a planned value with what the provider knows beforehand."""
+
+    def read(self, kind: ResourceType, value: Value) -> Value | None:
+        """Return what a resource is now; None where it is gone. Raises ProviderError."""
+
+    def create(self, kind: ResourceType, wanted: Value) -> Value:
+        """Create a resource and return what it is. Raises ProviderError."""
+
+    def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
+        """Change a resource and return what it is. Raises ProviderError."""
+
+    def delete(self, kind: ResourceType, value: Value) -> None:
+        """Delete a resource. Raises ProviderError."""
+
+    def find(self, kind: ResourceType, name: str) -> Value:
+        """Return the beginning of what is imported by a name. Raises ProviderError."""
+
+    def private(self, kind: ResourceType) -> str | None:
+        """Return what the provider keeps beside a resource's attributes."""
+
+
+@dataclass
+class Options:
+    """What a plan is asked for."""
+
+    targets: list[str] = field(default_factory=list)
+    replace: list[str] = field(default_factory=list)
+    refresh: bool = True
+    refresh_only: bool = False
+    destroy: bool = False
+
+
+@dataclass
+class Change:
+    """What is done with one instance: no-op, create, read, update, replace, delete or forget."""
+
+    held: Held
+    action: str
+    before: Value | None
+    after: Value | None
+    paths: list[Path] = field(default_factory=list)
+    """What is changed and forces replacement."""
+    reason: str = ""
+    moved: str = ""
+    importing: str = ""
+    item: Item | None = None
+    module: Instance | None = None
+    bound: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The address of the instance."""
+        return self.held.address
+
+    @property
+    def first_new(self) -> bool:
+        """Whether a replacement is there before the old one goes."""
+        return self.held.before_destroy
+
+
+def attempt(work: Callable[..., Any], held: Held, *given: Any) -> Any:
+    """Return what a provider does; raises Failure with its message."""
+    try:
+        return work(*given)
+    except ProviderError as error:
+        summary, _, detail = str(error).partition("\n")
+        raise Failure(Problem(summary, detail, address=held.address)) from error
+
+
+def add(problems: list[Problem], more: list[Problem]) -> None:
+    """Add the problems that are not there yet."""
+    problems += [each for each in more if each not in problems]
+
+
+def flag(item: Item, name: str) -> bool:
+    """Tell whether a setting of the block's life cycle is on."""
+    node = item.lifecycle.get(name)
+    return node is not None and node[0] == "lit" and node[2] is True
+
+
+def ignored(item: Item) -> list[Path]:
+    """Return the paths that ``ignore_changes`` names."""
+    node = item.lifecycle.get("ignore_changes")
+    if node is None:
+        return []
+    if node[0] == "root" and node[2] == "all":
+        kind = schema.resource_type("managed", item.within.split('"')[1])
+        return [(name,) for name in kind.schema.names] if kind else []
+    return [_path(each) for each in node[2]] if node[0] == "tuple" else []
+
+
+def _path(node: Any) -> Path:
+    if node[0] == "attr":
+        return (*_path(node[2]), node[3])
+    if node[0] == "index":
+        return (*_path(node[2]), node[3][2])
+    return (node[2],)
+
+
+def written(node: Any) -> str:
+    """Return an address as it stands in the code."""
+    if node[0] == "attr":
+        return f"{written(node[2])}.{node[3]}"
+    if node[0] == "index":
+        return f"{written(node[2])}{key_text(node[3][2])}"
+    return str(node[2])
+
+
+def within(address: str, target: str) -> bool:
+    """Tell whether an address is, or is inside of, another."""
+    return address == target or address.startswith((f"{target}.", f"{target}["))

@@ -1,0 +1,101 @@
+"""The instances of a block, by count and for_each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubesim.terraform.diagnostics import said, told
+from kubesim.terraform.evaluate import Scope, evaluate
+from kubesim.terraform.syntax import Node
+from kubesim.terraform.values import (
+    ANY,
+    ConvertError,
+    Sensitive,
+    Set,
+    Unknown,
+    bare,
+    convert,
+    type_of,
+)  # fmt: skip
+
+Key = str | int | None
+MOST_INSTANCES = 500
+
+
+def counted(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str, Any]]:
+    value = bare(evaluate(node, scope))
+    if isinstance(value, Unknown):
+        if validating:
+            return {0: {"count": {"index": Unknown("number")}}}
+        raise scope.problem(node[1], *told("invalid_count_argument"))
+    try:
+        count = convert(value, "number")
+    except ConvertError as error:
+        raise scope.problem(node[1], *told("invalid_count_argument_2", error=error), node) from error
+    if not isinstance(count, int) or count < 0:
+        why = (
+            'The given "count" argument value is null. An integer is required.'
+            if count is None
+            else 'The given "count" argument value is unsuitable: must be greater than or equal to zero.'
+            if isinstance(count, int)
+            else 'The given "count" argument value is unsuitable: a whole number is required.'
+        )
+        raise scope.problem(node[1], "Invalid count argument", why, node)
+    _check_many(count, node, scope)
+    return {at: {"count": {"index": at}} for at in range(count)}
+
+
+def _check_many(count: int, node: Node, scope: Scope) -> None:
+    if count > MOST_INSTANCES:
+        raise scope.problem(
+            node[1],
+            *told("too_many_instances", count=count, MOST_INSTANCES=MOST_INSTANCES),
+        )
+
+
+def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str, Any]]:
+    value = evaluate(node, scope)
+    if isinstance(value, Sensitive):
+        raise scope.problem(node[1], *told("invalid_foreach_argument"))
+    if isinstance(value, Unknown):
+        if validating:
+            inner = value.type[1] if isinstance(value.type, list) and isinstance(value.type[1], str | list) else ANY
+            return {"": {"each": {"key": Unknown("string"), "value": Unknown(inner)}}}
+        raise scope.problem(
+            node[1],
+            *told(
+                "invalid_foreach_argument_2",
+                it="set" if isinstance(value.type, list) and value.type[0] == "set" else "map",
+            ),
+            node,
+        )
+    if isinstance(value, Set) and all(isinstance(item, str) for item in value):
+        pairs: list[tuple[str, Any]] = [(item, item) for item in value]
+    elif isinstance(value, dict):
+        pairs = sorted(value.items())
+    else:
+        what = "null" if value is None else "of type " + _kind(value)
+        why = (
+            said("the_given_foreach_argument_value")
+            if value is None
+            else said("the_given_foreach_argument_value_2", it=_kind(value))
+        )
+        raise scope.problem(
+            node[1],
+            "Invalid for_each argument" if not isinstance(value, Set) else "Invalid for_each set argument",
+            why if what else why,
+            node,
+        )
+    _check_many(len(pairs), node, scope)
+    return {key: {"each": {"key": key, "value": item}} for key, item in pairs}
+
+
+def _kind(value: Any) -> str:
+    found = type_of(value)
+    return (
+        found
+        if isinstance(found, str)
+        else found[0]
+        if found[0] in ("tuple", "object")
+        else f"{found[0]} of {found[1] if isinstance(found[1], str) else found[1][0]}"
+    )

@@ -1,0 +1,185 @@
+"""One command: its pod, and what it finds there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from kubesim.terraform import schema
+from kubesim.terraform.backend import Backend, InCluster, Local
+from kubesim.terraform.changes import Options, Provider
+from kubesim.terraform.config import Module, load
+from kubesim.terraform.diagnostics import Failure, Problem, drawn, said, told
+from kubesim.terraform.google import Google
+from kubesim.terraform.host import Host
+from kubesim.terraform.kubernetes import Kubernetes
+from kubesim.terraform.plan import Planner
+from kubesim.terraform.settings import ACCOUNT, Arguments, cluster, provider_values
+from kubesim.terraform.state import Held, State
+
+LOCK, BACKEND, MODULES = ".terraform.lock.hcl", ".terraform/terraform.tfstate", ".terraform/modules/modules.json"
+
+
+@dataclass
+class Run:
+    """One command: its pod and what it has read so far."""
+
+    host: Host
+    asked: Arguments = field(default_factory=Arguments)
+    backend: Backend | None = None
+    files: dict[str, Any] = field(default_factory=dict)
+    """The parsed files of a saved plan."""
+    providers: dict[str, Provider] = field(default_factory=dict)
+
+    def tell(self, problems: list[Problem]) -> None:
+        """Show problems: errors on standard error, warnings with the output."""
+        for severity, out in (("Warning", self.host.write), ("Error", self.host.complain)):
+            chosen = [each for each in problems if each.severity == severity]
+            if chosen:
+                out(drawn(chosen, self.host.source, color=self.host.color, width=self.host.width))
+
+    # ---- what a folder holds
+
+    def configuration(self) -> Module:
+        """Return the configuration of the folder. Raises Failure."""
+        if not any(name.endswith(".tf") for name in self.host.names(".") or ()):
+            raise Failure(Problem(*told("no_configuration_files")))
+        return load(self.host)
+
+    def initialized(self, root: Module) -> None:
+        """Raise Failure unless ``init`` has been run for this configuration."""
+        known = json.loads(self.host.read(MODULES) or '{"Modules": []}')["Modules"]
+        for module in root.everything()[1:]:
+            key = ".".join(module.path)
+            if not any(each["Key"] == key and each["Source"] == module.source for each in known):
+                parent = root
+                for name in module.path[:-1]:
+                    parent = parent.children[name]
+                item = parent.calls[module.path[-1]]
+                raise Failure(
+                    Problem(
+                        *told("module_not_installed"),
+                        item.file,
+                        item.span,
+                    )
+                )
+        locked = self.host.read(LOCK) or ""
+        for name in providers_of(root):
+            if f'"registry.terraform.io/hashicorp/{name}"' not in locked:
+                raise Failure(Problem(*told("inconsistent_dependency_lock_file", name=name)))
+
+    def storage(self, root: Module | None, *, initial: bool = False) -> Backend:
+        """Return where the state is. Raises Failure."""
+        kept = json.loads(self.host.read(BACKEND) or "null")
+        item = root.backend if root is not None else None
+        if root is not None and not initial:
+            wanted = item.name if item is not None else "local"
+            if wanted != (kept or {"backend": {"type": "local"}})["backend"]["type"] and (wanted != "local" or kept):
+                raise Failure(
+                    Problem(
+                        *told(
+                            "backend_initialization_required_please_run",
+                            it="Initial configuration of the requested" if not kept else "Backend type changed from",
+                            wanted=wanted,
+                        )
+                    )
+                )
+        if kept is None or kept["backend"]["type"] == "local":
+            path = (kept or {"backend": {"config": {}}})["backend"]["config"].get("path") or "terraform.tfstate"
+            return Local(_Files(self.host), self.asked.one("state", path))
+        config = {name: value for name, value in kept["backend"]["config"].items() if value is not None}
+        api, space = cluster(self.host, config)
+        space = config.get("namespace") or self.host.environment.get("KUBE_NAMESPACE") or "default"
+        return InCluster(api, space, config["secret_suffix"], "default", config.get("labels"))
+
+    def provider(self, planner: Planner, held: Held) -> Provider:
+        """Return the provider of an instance."""
+        name = held.type.partition("_")[0]
+        key = self._provider_key(planner, held, name)
+        if key not in self.providers:
+            given = (
+                provider_values(planner.config, key, planner.top.scope(planner.config.providers[key]))
+                if key in planner.config.providers
+                else {}
+            )
+            if name == "google":
+                self.providers[key] = Google(
+                    given,
+                    self.host.environment,
+                    self.host.read(f"{ACCOUNT}/token") or "",
+                    self.host.http,
+                    self.host.wait,
+                )
+            else:
+                self.providers[key] = Kubernetes(cluster(self.host, given)[0])
+        alias = key.partition(".")[2]
+        held.provider = f'provider["registry.terraform.io/hashicorp/{name}"]{f".{alias}" if alias else ""}'
+        return self.providers[key]
+
+    def _provider_key(self, planner: Planner, held: Held, name: str) -> str:
+        """Return which of the root's configurations of a provider an instance uses."""
+        item = planner.find(held)
+        node = item.node("provider") if item is not None else None
+        key = name if node is None else f"{node[2][2]}.{node[3]}" if node[0] == "attr" else name
+        module, way = planner.config, []
+        for name, _ in planner.steps(held):
+            if name not in module.children:
+                break
+            way.append(module.calls[name])
+            module = module.children[name]
+        for call in reversed(way):
+            passed = call.node("providers")
+            for inner, outer in passed[2] if passed is not None else ():
+                label = (
+                    inner[2]
+                    if inner[0] == "lit"
+                    else f"{inner[2][2]}.{inner[3]}"
+                    if inner[0] == "attr"
+                    else inner[2][2]
+                )
+                if label == key:
+                    key = f"{outer[2][2]}.{outer[3]}" if outer[0] == "attr" else outer[2]
+        return key
+
+    def planner(self, root: Module, state: State, options: Options, *, quiet: bool = False) -> Planner:
+        """Return a planner of a configuration beside a state."""
+        say = (lambda text: None) if quiet else self.host.say
+        return Planner(root, state, self.provider, self.host.text, say, self.host.folder, "default", options)
+
+    def options(self) -> Options:
+        """Return what the command line asks of a plan."""
+        asked = self.asked
+        return Options(
+            asked.flags.get("target", []),
+            asked.flags.get("replace", []),
+            asked.on("refresh", True),
+            asked.on("refresh-only"),
+            asked.on("destroy"),
+        )
+
+    def who(self) -> str:
+        """Return who holds a lock."""
+        environment = self.host.environment
+        return said(
+            "itit2",
+            it=environment.get("USER") or environment.get("LOGNAME") or "toolbox",
+            it2=environment.get("HOSTNAME", "toolbox"),
+        )
+
+
+class _Files:
+    """The pod's files, for a local state."""
+
+    def __init__(self, host: Host) -> None:
+        self.read, self.write = host.read, host.put
+
+
+def providers_of(root: Module) -> list[str]:
+    """Return the names of the providers that a configuration needs."""
+    found = {
+        name
+        for module in root.everything()
+        for name in [*module.required, *(key[1].partition("_")[0] for key in module.resources)]
+    }
+    return sorted(name for name in found if schema.provider_schema(name) is not None)
