@@ -37,8 +37,8 @@ class Applier:
                 continue
             try:
                 self._step(what, change)
-            except Failure as failure:
-                self.problems += failure.problems
+            except Failure as failed:
+                self.problems += failed.problems
                 self._failed.add(change.held.generic)
             self.keep()
 

@@ -10,7 +10,7 @@ import uuid
 import zlib
 from typing import Any, Protocol
 
-from kubesim.terraform.diagnostics import Failure, Problem, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure
 from kubesim.terraform.kubernetes import Api, refusal
 from kubesim.terraform.state import State, StateError, dump, new_lineage, parse
 
@@ -179,14 +179,8 @@ class InCluster:
                 )
             )
         if not 200 <= answer.status < 300:
-            raise Failure(
-                Problem(
-                    *told(
-                        "error_acquiring_the_state_lock",
-                        it=refusal("POST", self.api.server, path, answer),
-                        LOCKED=LOCKED,
-                    ),
-                )
+            raise failure(
+                "error_acquiring_the_state_lock", it=refusal("POST", self.api.server, path, answer), LOCKED=LOCKED
             )
         self.held = identity
 
@@ -221,10 +215,7 @@ def _unpacked(text: str) -> bytes:
     try:
         data = unpacker.decompress(base64.b64decode(text), MOST_BYTES)
     except (ValueError, zlib.error) as error:
-        raise Failure(Problem(*told("failed_to_load_state_2"))) from error
+        raise failure("failed_to_load_state_2") from error
     if unpacker.unconsumed_tail:
-        raise Failure(Problem(*told("failed_to_load_state", it=MOST_BYTES >> 20)))
+        raise failure("failed_to_load_state", it=MOST_BYTES >> 20)
     return data
-
-
-__all__ = ["InCluster", "Local", "new_lineage"]

@@ -6,36 +6,22 @@ import json
 from collections.abc import Callable
 
 from kubesim.terraform import render, schema
-from kubesim.terraform.changes import Options
+from kubesim.terraform.changes import Options, within
 from kubesim.terraform.config import load
-from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said, told
 from kubesim.terraform.fmt import format_files
 from kubesim.terraform.host import Host
 from kubesim.terraform.initial import init
 from kubesim.terraform.operations import apply, check_code, destroy, plan, saved, unlocked
 from kubesim.terraform.run import LOCK, Run
 from kubesim.terraform.settings import UsageError, arguments, variables
-from kubesim.terraform.state import VERSION, Held, State, new_lineage, parse, parsed_address
-from kubesim.terraform.values import Sensitive, hcl, plain, text_of, type_of
+from kubesim.terraform.state import VERSION, Held, State, new_lineage, parsed_address
+from kubesim.terraform.values import Sensitive, convert, hcl, plain, type_of
 
 COMMON = (
     "no-color input= lock= lock-timeout= state= var= var-file= compact-warnings parallelism= ignore-remote-version"
 )
 PLANNING = f"{COMMON} target= replace= refresh= refresh-only destroy"
-
-
-class Failed(Exception):
-    """A command that ends with a status, having said why."""
-
-    def __init__(self, status: int = 1) -> None:
-        super().__init__(status)
-        self.status = status
-
-
-# ---- plan and apply
-
-
-# ---- the rest
 
 
 def validate(run: Run) -> int:
@@ -50,18 +36,10 @@ def validate(run: Run) -> int:
 def show(run: Run) -> int:
     """Show the state, or a saved plan."""
     if run.asked.rest:
-        text = run.host.read(run.asked.rest[0])
-        if text is not None and not text.startswith("tfplan\n"):
-            run.host.write(render.state_text(parse(text)))
-        else:
-            planner = saved(run, run.asked.rest[0])
-            run.host.write(render.plan_text(planner))
+        run.host.write(render.plan_text(saved(run, run.asked.rest[0])))
         return 0
     state = run.storage(load(run.host) if run.host.names(".") else None).load()
-    if not state.lineage:
-        run.host.write("No state.\n")
-        return 0
-    run.host.write(render.state_text(state))
+    run.host.write(render.state_text(state) if state.lineage else "No state.\n")
     return 0
 
 
@@ -82,30 +60,18 @@ def output(run: Run) -> int:
         return 0
     name = run.asked.rest[0]
     if name not in outputs:
-        raise Failure(Problem(*told("output_name_not_found", name=name)))
+        raise failure("output_name_not_found", name=name)
     value = outputs[name].value if isinstance(outputs[name], Sensitive) else outputs[name]
     if run.asked.on("json"):
         run.host.write(json.dumps(plain(value), separators=(",", ":")) + "\n")
     elif run.asked.on("raw"):
         if isinstance(value, list | dict) or value is None:
-            raise Failure(
-                Problem(
-                    *told(
-                        "unsupported_value_for_raw_output",
-                        name=name,
-                        it="null" if value is None else "object" if isinstance(value, dict) else "tuple",
-                    ),
-                )
+            raise failure(
+                "unsupported_value_for_raw_output",
+                name=name,
+                it="null" if value is None else "object" if isinstance(value, dict) else "tuple",
             )
-        run.host.write(
-            value
-            if isinstance(value, str)
-            else "true"
-            if value is True
-            else "false"
-            if value is False
-            else text_of(value)
-        )
+        run.host.write(convert(value, "string"))
     else:
         run.host.write(hcl(value) + "\n")
     return 0
@@ -125,21 +91,12 @@ def state(run: Run) -> int:
     run.backend = run.storage(load(run.host))
     held = run.backend.load()
     if not held.lineage:
-        raise Failure(
-            Problem(
-                *told("no_state_file_was_found"),
-            )
-        )
-    chosen = [each for each in held.sorted() if not rest or any(_named(each.address, target) for target in rest)]
+        raise failure("no_state_file_was_found")
+    chosen = [each for each in held.sorted() if not rest or any(within(each.address, target) for target in rest)]
     if word == "list":
         if rest and not chosen:
-            raise Failure(
-                Problem(
-                    *told(
-                        "invalid_target_address_2" if rest[0].startswith("module") else "invalid_target_address_3",
-                        it=rest[0],
-                    ),
-                )
+            raise failure(
+                "invalid_target_address_2" if rest[0].startswith("module") else "invalid_target_address_3", it=rest[0]
             )
         run.host.write("".join(f"{each.address}\n" for each in chosen))
         return 0
@@ -153,20 +110,12 @@ def state(run: Run) -> int:
     return unlocked(run, lambda: _forget(run, held, rest))
 
 
-def _named(address: str, target: str) -> bool:
-    return address == target or address.startswith((f"{target}.", f"{target}["))
-
-
 def _forget(run: Run, held: State, targets: list[str]) -> int:
     assert run.backend is not None
     run.backend.lock("state-rm", run.who())
-    chosen = [each for each in held.sorted() if any(_named(each.address, target) for target in targets)]
+    chosen = [each for each in held.sorted() if any(within(each.address, target) for target in targets)]
     if not chosen:
-        raise Failure(
-            Problem(
-                *told("invalid_target_address"),
-            )
-        )
+        raise failure("invalid_target_address")
     for each in chosen:
         run.host.say(f"{'Would remove' if run.asked.on('dry-run') else 'Removed'} {each.address}")
         del held.instances[each.address]
@@ -186,7 +135,7 @@ def import_(run: Run) -> int:
     run.initialized(root)
     found = parsed_address(address)
     if found is None:
-        raise Failure(Problem(*told("invalid_address", address=address)))
+        raise failure("invalid_address", address=address)
     given, _ = variables(run.host, root, run.asked)
     held = Held(*found, {})
     kind = schema.resource_type(held.mode, held.type)
@@ -212,11 +161,7 @@ def import_(run: Run) -> int:
         run.host.say(said("address_import_prepared_prepared_type", address=address, type=held.type))
         planner.read_data()
         if address in state.instances:
-            raise Failure(
-                Problem(
-                    *told("resource_already_managed_by_terraform", address=address),
-                )
-            )
+            raise failure("resource_already_managed_by_terraform", address=address)
         planner.import_one(held, kind, name)
         planner.state.serial, planner.state.lineage = state.serial + 1, state.lineage or new_lineage()
         run.backend.save(planner.state)
@@ -233,20 +178,6 @@ def fmt(run: Run) -> int:
 
 def version(run: Run) -> int:
     """Tell which Terraform this is."""
-    if run.asked.on("json"):
-        run.host.write(
-            json.dumps(
-                {
-                    "terraform_version": VERSION,
-                    "platform": "linux_amd64",
-                    "provider_selections": {},
-                    "terraform_outdated": False,
-                },
-                indent=2,
-            )
-            + "\n"
-        )
-        return 0
     locked = run.host.read(LOCK) or ""
     used = [name for name in ("google", "kubernetes") if f'/hashicorp/{name}"' in locked]
     run.host.write(
@@ -265,7 +196,7 @@ COMMANDS: dict[str, tuple[Callable[[Run], int], str]] = {
     "destroy": (destroy, f"{PLANNING} auto-approve backup="), "show": (show, "no-color"),
     "output": (output, "raw json no-color state="),
     "state": (state, f"{COMMON} dry-run"), "import": (import_, f"{COMMON} config="),
-    "version": (version, "json no-color"),
+    "version": (version, "no-color"),
 }  # fmt: skip
 REFUSED = said("console_forceunlock_get_graph_login")
 
@@ -296,6 +227,6 @@ def run(host: Host, argv: list[str]) -> int:
         return work(current)
     except UsageError as error:
         current.tell([Problem("Failed to parse command-line flags", str(error))])
-    except Failure as failure:
-        current.tell(failure.problems)
+    except Failure as failed:
+        current.tell(failed.problems)
     return 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kubesim.terraform import schema
-from kubesim.terraform.diagnostics import Failure, Problem, Span, suggestion, told
+from kubesim.terraform.diagnostics import Failure, Problem, Span, failure, suggestion, told
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import ANY, Type
 
@@ -103,13 +103,13 @@ class _Loader:
         found = Module(path, folder, source)
         names = [name for name in self.files.names(folder) or () if name.endswith(".tf") and not name.startswith(".")]
         if len(names) > MOST_FILES:
-            raise Failure(Problem(*told("too_many_files", MOST_FILES=MOST_FILES)))
+            raise failure("too_many_files", MOST_FILES=MOST_FILES)
         for name in sorted(names):
             found.files.append(file := posixpath.normpath(posixpath.join(folder, name)))
             try:
                 body = self.files.body(file)
-            except Failure as failure:
-                self.problems += failure.problems
+            except Failure as failed:
+                self.problems += failed.problems
                 continue
             _Reader(found, file, self.problems).read(body)
         if self.problems:
@@ -123,33 +123,23 @@ class _Loader:
         for name, item in module.calls.items():
             node = item.node("source")
             if node is None:
-                self._tell(
-                    item,
-                    *told("missing_required_argument_3"),
-                )
+                self._tell(item, "missing_required_argument_3")
                 continue
             if node[0] != "lit" or not isinstance(node[2], str) or not re.match(r"\.\.?(/|$)", node[2]):
-                self._tell(
-                    item,
-                    *told("unsupported_module_source"),
-                    node[1],
-                )
+                self._tell(item, "unsupported_module_source", node[1])
                 continue
             folder = posixpath.normpath(posixpath.join(module.folder, node[2]))
             if len(module.path) >= MOST_DEPTH or self.count >= MOST_MODULES:
-                raise Failure(
-                    Problem(
-                        *told("too_many_module_calls", MOST_DEPTH=MOST_DEPTH, MOST_MODULES=MOST_MODULES),
-                        item.file,
-                        item.span,
-                        item.within,
-                    )
+                raise failure(
+                    "too_many_module_calls",
+                    item.file,
+                    item.span,
+                    item.within,
+                    MOST_DEPTH=MOST_DEPTH,
+                    MOST_MODULES=MOST_MODULES,
                 )
             if self.files.names(folder) is None:
-                self._tell(
-                    item,
-                    *told("unreadable_module_directory", folder=folder),
-                )
+                self._tell(item, "unreadable_module_directory", folder=folder)
                 continue
             child = module.children[name] = self.module((*module.path, name), folder, node[2])
             self._check_call(item, child)
@@ -158,20 +148,13 @@ class _Loader:
         known = {"source", "version", "providers", *META, *child.variables}
         for name, (span, _) in item.body["attrs"].items():
             if name not in known:
-                self._tell(
-                    item,
-                    *told("unsupported_argument_2", name=name, near=suggestion(name, child.variables)),
-                    span,
-                )
+                self._tell(item, "unsupported_argument_2", span, name=name, near=suggestion(name, child.variables))
         for name, variable in child.variables.items():
             if name not in item.body["attrs"] and "default" not in variable.body["attrs"]:
-                self._tell(
-                    item,
-                    *told("missing_required_argument_4", name=name),
-                )
+                self._tell(item, "missing_required_argument_4", name=name)
 
-    def _tell(self, item: Item, summary: str, detail: str, span: Span | None = None) -> None:
-        self.problems.append(Problem(summary, detail, item.file, span or item.span, item.within))
+    def _tell(self, item: Item, key: str, span: Span | None = None, /, **values: object) -> None:
+        self.problems.append(Problem(*told(key, **values), item.file, span or item.span, item.within))
 
 
 class _Reader:
@@ -183,18 +166,18 @@ class _Reader:
     def tell(self, summary: str, detail: str, span: Span, within: str = "") -> None:
         self.problems.append(Problem(summary, detail, self.file, span, within))
 
+    def mistake(self, key: str, span: Span, within: str = "", /, **values: object) -> None:
+        self.tell(*told(key, **values), span, within)
+
     def read(self, body: Body) -> None:
         for name, (span, _) in body["attrs"].items():
-            self.tell(*told("unsupported_argument", name=name), span)
+            self.mistake("unsupported_argument", span, name=name)
         for kind, labels, span, below in body["blocks"]:
             method = getattr(self, f"_{kind}", None)
             if kind in REFUSED:
                 self.tell("Unsupported block type", ON_PRACTICE.format(REFUSED[kind]), span)
             elif method is None:
-                self.tell(
-                    *told("unsupported_block_type_2", kind=kind, near=suggestion(kind, KINDS)),
-                    span,
-                )
+                self.mistake("unsupported_block_type_2", span, kind=kind, near=suggestion(kind, KINDS))
             elif len(labels) != KINDS[kind]:
                 self._labels(kind, labels, span)
             else:
@@ -204,23 +187,18 @@ class _Reader:
         wanted = KINDS[kind]
         if len(labels) > wanted:
             words = {0: "No", 1: "Only 1", 2: "Only 2"}[wanted]
-            self.tell(
-                *told(
-                    "extraneous_label_for_kind", kind=kind, words=words, it="name" if wanted == 1 else "type, name"
-                ),
-                span,
+            self.mistake(
+                "extraneous_label_for_kind", span, kind=kind, words=words, it="name" if wanted == 1 else "type, name"
             )
         else:
             missing = ("type", "name")[2 - wanted :][len(labels)] if wanted else ""
-            self.tell(
-                *told(
-                    "missing_missing_for_kind",
-                    missing=missing,
-                    kind=kind,
-                    wanted=wanted,
-                    it="name" if wanted == 1 else "type, name",
-                ),
+            self.mistake(
+                "missing_missing_for_kind",
                 span,
+                missing=missing,
+                kind=kind,
+                wanted=wanted,
+                it="name" if wanted == 1 else "type, name",
             )
 
     def _item(self, held: dict[Any, Item], key: Any, within: str, word: str, span: Span, body: Body) -> Item:
@@ -228,21 +206,17 @@ class _Reader:
         if key in held:
             old, values = held[key], {"name": item.name, "kind": key[1] if isinstance(key, tuple) else ""}
             place = f"{old.file}:{old.span[0]},{old.span[1]}-{old.span[3]}"
-            self.tell(*told(f"duplicate_{word.replace(' ', '_')}", place=place, **values), span)
+            self.mistake(f"duplicate_{word.replace(' ', '_')}", span, place=place, **values)
         held[key] = item
         return item
 
     def _only(self, item: Item, names: tuple[str, ...], blocks: tuple[str, ...] = ()) -> None:
         for name, (span, _) in item.body["attrs"].items():
             if name not in names:
-                self.tell(
-                    *told("unsupported_argument_2", name=name, near=suggestion(name, names)),
-                    span,
-                    item.within,
-                )
+                self.mistake("unsupported_argument_2", span, item.within, name=name, near=suggestion(name, names))
         for kind, _, span, _ in item.body["blocks"]:
             if kind not in blocks:
-                self.tell(*told("unsupported_block_type", kind=kind), span, item.within)
+                self.mistake("unsupported_block_type", span, item.within, kind=kind)
 
     def _variable(self, labels: list[str], span: Span, body: Body) -> None:
         item = self._item(self.module.variables, labels[0], f'variable "{labels[0]}"', "variable", span, body)
@@ -251,8 +225,8 @@ class _Reader:
         if (node := item.node("type")) is not None:
             try:
                 item.type = type_of_node(node, self.file, item.within)
-            except Failure as failure:
-                self.problems += failure.problems
+            except Failure as failed:
+                self.problems += failed.problems
 
     def _conditions(self, item: Item, kinds: tuple[str, ...]) -> None:
         for kind, _, span, body in item.body["blocks"]:
@@ -260,11 +234,7 @@ class _Reader:
                 item.conditions.append((kind, body, span))
                 for name in ("condition", "error_message"):
                     if name not in body["attrs"]:
-                        self.tell(
-                            *told("missing_required_argument_4", name=name),
-                            span,
-                            item.within,
-                        )
+                        self.mistake("missing_required_argument_4", span, item.within, name=name)
 
     def _locals(self, labels: list[str], span: Span, body: Body) -> None:
         for name, (at, node) in body["attrs"].items():
@@ -277,16 +247,12 @@ class _Reader:
         self._only(item, OUTPUT, ("precondition",))
         self._conditions(item, ("precondition",))
         if item.node("value") is None:
-            self.tell(
-                *told("missing_required_argument_2"),
-                span,
-                item.within,
-            )
+            self.mistake("missing_required_argument_2", span, item.within)
 
     def _module(self, labels: list[str], span: Span, body: Body) -> None:
         item = self._item(self.module.calls, labels[0], f'module "{labels[0]}"', "module call", span, body)
         for kind, _, at, _ in body["blocks"]:
-            self.tell(*told("unsupported_block_type", kind=kind), at, item.within)
+            self.mistake("unsupported_block_type", at, item.within, kind=kind)
 
     def _resource(self, labels: list[str], span: Span, body: Body) -> None:
         self._resource_of("managed", "resource", labels, span, body)
@@ -301,11 +267,7 @@ class _Reader:
         )
         if schema.resource_type(mode, kind) is None:
             what = "resource type" if mode == "managed" else "data source"
-            self.tell(
-                *told("unsupported_what", what=what, kind=kind),
-                span,
-                item.within,
-            )
+            self.mistake("unsupported_what", span, item.within, what=what, kind=kind)
         for kind, _, at, below in body["blocks"]:
             if kind in REFUSED:
                 self.tell("Unsupported block type", ON_PRACTICE.format(REFUSED[kind]), at, item.within)
@@ -324,7 +286,7 @@ class _Reader:
         alias = body["attrs"].get("alias")
         key = f"{labels[0]}.{alias[1][2]}" if alias else labels[0]
         if schema.provider_schema(labels[0]) is None:
-            self.tell(*told("unsupported_provider", it=labels[0]), span)
+            self.mistake("unsupported_provider", span, it=labels[0])
             return
         self._item(self.module.providers, key, f'provider "{labels[0]}"', "provider", span, body)
 
@@ -343,7 +305,7 @@ class _Reader:
             and version[1][0] == "lit"
             and not allows(str(version[1][2]), "1.11.4")
         ):
-            self.tell(*told("unsupported_terraform_core_version"), version[1][1])
+            self.mistake("unsupported_terraform_core_version", version[1][1])
 
     def _required(self, body: Body) -> None:
         for name, (span, node) in body["attrs"].items():
@@ -357,7 +319,7 @@ class _Reader:
                 schema.provider_schema(name) is None
                 or source.removeprefix("registry.terraform.io/") != f"hashicorp/{name}"
             ):
-                self.tell(*told("unsupported_provider_2", source=source), span)
+                self.mistake("unsupported_provider_2", span, source=source)
                 continue
             self.module.required[name] = (source, pairs.get("version", ""))
 
@@ -366,10 +328,7 @@ class _Reader:
 
     def _import(self, labels: list[str], span: Span, body: Body) -> None:
         if self.module.path:
-            self.tell(
-                *told("invalid_import_configuration"),
-                span,
-            )
+            self.mistake("invalid_import_configuration", span)
         self.module.imports.append(Item("", self.file, span, "import", body))
 
 
@@ -399,13 +358,12 @@ def type_of_node(node: Node, file: str, within: str) -> Type:
         return ["tuple", [type_of_node(each, file, within) for each in node[3][0][2]]]
     if node[0] == "call" and len(node[3]) == 1 and node[2] == "object" and node[3][0][0] == "object":
         return _object_type(node[3][0], file, within)
-    raise Failure(
-        Problem(
-            *told("invalid_type_specification" if node[0] == "root" else "invalid_type_specification_2", it=node[2]),
-            file,
-            node[1],
-            within,
-        )
+    raise failure(
+        "invalid_type_specification" if node[0] == "root" else "invalid_type_specification_2",
+        file,
+        node[1],
+        within,
+        it=node[2],
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
+from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.schema import Attribute, Block, empty, same, type_of_block
 from kubesim.terraform.syntax import Body, Node
@@ -29,8 +29,8 @@ def decode(block: Block, body: Body, scope: Scope, span: Span, *, top: bool = Tr
     for name, attribute in block.attributes.items():
         try:
             found[name] = _argument(attribute, body, scope, span)
-        except Failure as failure:
-            problems += failure.problems
+        except Failure as failed:
+            problems += failed.problems
     given: dict[str, list[Any]] = {}
     for kind, labels, at, below in body["blocks"]:
         name = labels[0] if kind == "dynamic" and labels else kind
@@ -41,8 +41,8 @@ def decode(block: Block, body: Body, scope: Scope, span: Span, *, top: bool = Tr
     for name, inner in block.blocks.items():
         try:
             found[name] = _nested(name, inner, given.get(name, []), scope, span)
-        except Failure as failure:
-            problems += failure.problems
+        except Failure as failed:
+            problems += failed.problems
     if problems:
         raise Failure(*problems)
     return {name: found[name] for name in sorted(found)}
@@ -67,18 +67,18 @@ def _argument(attribute: Attribute, body: Body, scope: Scope, span: Span) -> Any
     name = attribute.name
     if name not in body["attrs"]:
         if attribute.required:
-            raise scope.problem(span, *told("missing_required_argument_4", name=name))
+            raise scope.failure(span, "missing_required_argument_4", name=name)
         return None
     at, node = body["attrs"][name]
     if attribute.computed and not attribute.optional:
-        raise scope.problem(at, *told("value_for_unconfigurable_attribute", name=name))
+        raise scope.failure(at, "value_for_unconfigurable_attribute", name=name)
     value = evaluate(node, scope)
     try:
         value = convert(value, attribute.type)
     except ConvertError as error:
-        raise scope.problem(node[1], *told("incorrect_attribute_value_type", name=name, error=error), node) from error
+        raise scope.failure(node[1], "incorrect_attribute_value_type", node, name=name, error=error) from error
     if value is None and attribute.required:
-        raise scope.problem(node[1], *told("missing_required_argument_4", name=name))
+        raise scope.failure(node[1], "missing_required_argument_4", name=name)
     return value
 
 
@@ -90,11 +90,11 @@ def _nested(name: str, block: Block, given: list[Any], scope: Scope, span: Span)
                 return Unknown(["list", type_of_block(block)])
             items.append(decode(block, inner_body, inner_scope, inner_at, top=False))
             if len(items) > MOST_BLOCKS:
-                raise scope.problem(at, *told("too_many_name_blocks_2", name=name, MOST_BLOCKS=MOST_BLOCKS))
+                raise scope.failure(at, "too_many_name_blocks_2", name=name, MOST_BLOCKS=MOST_BLOCKS)
     if block.required and not items:
-        raise scope.problem(span, *told("insufficient_name_blocks", name=name))
+        raise scope.failure(span, "insufficient_name_blocks", name=name)
     if block.most and len(items) > block.most:
-        raise scope.problem(given[-1][1], *told("too_many_name_blocks", name=name, most=block.most))
+        raise scope.failure(given[-1][1], "too_many_name_blocks", name=name, most=block.most)
     if block.mode in ("single", "computed"):
         return items[0] if items else None
     return made(Set if block.mode == "set" else List, type_of_block(block), items)
@@ -118,17 +118,14 @@ def _expanded(name: str, kind: str, at: Span, body: Body, scope: Scope) -> Itera
     value = bare(evaluate(node, scope))
     iterator = body["attrs"]["iterator"][1][2] if "iterator" in body["attrs"] else name
     if isinstance(value, Unknown):
-        decode_try = scope.bind(**{iterator: {"key": Unknown(), "value": Unknown()}})
-        yield None, content, at if decode_try else at
+        yield None, content, at
         return
     if not isinstance(value, list | dict):
-        raise scope.problem(
+        raise scope.failure(
             node[1],
-            *told(
-                "invalid_dynamic_foreach_value" if value is None else "invalid_dynamic_foreach_value_2",
-                it=_word(value),
-            ),
+            "invalid_dynamic_foreach_value" if value is None else "invalid_dynamic_foreach_value_2",
             node,
+            it=_word(value),
         )
     pairs = (
         value.items()
@@ -170,7 +167,7 @@ def _planned(attribute: Attribute, wanted: Any, prior: Value | None) -> Any:
             return had if prior is not None else Unknown(attribute.type)
         wanted = raw = attribute.default
     if prior is not None and same(attribute, raw, had):
-        return had if not empty(had) or raw is None else had
+        return had
     return wanted
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -55,6 +56,11 @@ def told(key: str, /, **values: object) -> tuple[str, str]:
 def said(key: str, /, **values: object) -> str:
     """Return a text, with values in it."""
     return told(key, **values)[1]
+
+
+def failure(key: str, /, *place: Any, **values: object) -> Failure:
+    """Return the problem of a key; the place is a file, a span in it, and the block that this is in."""
+    return Failure(Problem(*told(key, **values), *place))
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from kubesim.terraform import functions
 from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
+from kubesim.terraform.formats import CallError
 from kubesim.terraform.mentions import described, references, spelled, type_at
 from kubesim.terraform.syntax import Node, parse_template
 from kubesim.terraform.values import (
@@ -68,6 +69,10 @@ class Scope:
         told = sorted({*self._told(node)}) if node is not None else []
         return Failure(Problem(summary, detail, self.file, span, self.within, told, address=self.address))
 
+    def failure(self, span: Span, key: str, /, node: Node | None = None, **values: object) -> Failure:
+        """Return the problem of a key at a place."""
+        return self.problem(span, *told(key, **values), node)
+
     def rendered(self, text: str, given: dict[str, Any], file: str) -> Any:
         """Return what a template with values of its own makes."""
         return evaluate(parse_template(text, file), Scope(_Given(self.names), file, bound=given))
@@ -121,12 +126,12 @@ def _joined(parts: list[Node], scope: Scope) -> Any:
             open_ = True
             continue
         if value is None:
-            raise scope.problem(part[1], *told("invalid_template_interpolation_value"), part)
+            raise scope.failure(part[1], "invalid_template_interpolation_value", part)
         try:
             found.append(convert(value, "string"))
         except ConvertError as error:
-            raise scope.problem(
-                part[1], *told("invalid_template_interpolation_value_2", it=str(error).partition(",")[0]), part
+            raise scope.failure(
+                part[1], "invalid_template_interpolation_value_2", part, it=str(error).partition(",")[0]
             ) from error
     result: Any = Unknown("string") if open_ else "".join(found)
     return Sensitive(result) if secret else result
@@ -180,21 +185,13 @@ def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
     if isinstance(value, Unknown):
         return Unknown(type_at(value.type, name))
     if value is None:
-        raise scope.problem(
-            span,
-            *told("attempt_to_get_attribute_from"),
-            node[2],
-        )
+        raise scope.failure(span, "attempt_to_get_attribute_from", node[2])
     if isinstance(value, dict) and name in value:
         return value[name]
     if isinstance(value, Map):
         raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node[2])
     if isinstance(value, dict):
-        raise scope.problem(
-            span,
-            *told("unsupported_attribute", name=name, near=suggestion(name, value)),
-            node[2],
-        )
+        raise scope.failure(span, "unsupported_attribute", node[2], name=name, near=suggestion(name, value))
     word = {str: "a primitive-typed value", bool: "a primitive-typed value"}.get(
         type(value), "a primitive-typed value"
     )
@@ -214,9 +211,9 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
             type_at(value.type, key) if isinstance(value, Unknown) and not isinstance(key, Unknown) else ANY
         )
     if isinstance(value, Set):
-        raise scope.problem(span, *told("invalid_index_2"), node[2])
+        raise scope.failure(span, "invalid_index_2", node[2])
     if value is None:
-        raise scope.problem(span, *told("attempt_to_index_null_value"), node[2])
+        raise scope.failure(span, "attempt_to_index_null_value", node[2])
     try:
         if isinstance(value, dict):
             name = convert(key, "string")
@@ -241,7 +238,7 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
             )
     except ConvertError as error:
         raise scope.problem(span, "Invalid index", f"{NOT_IN}: {error}.", node[2]) from error
-    raise scope.problem(span, *told("invalid_index"), node[2])
+    raise scope.failure(span, "invalid_index", node[2])
 
 
 def _splat(node: Node, scope: Scope) -> Any:
@@ -277,7 +274,7 @@ def _object(node: Node, scope: Scope) -> Any:
         try:
             found[_label(bare(name))] = evaluate(value, scope)
         except ConvertError as error:
-            raise scope.problem(key[1], *told("incorrect_key_type", error=error), key) from error
+            raise scope.failure(key[1], "incorrect_key_type", key, error=error) from error
     return found
 
 
@@ -299,13 +296,14 @@ def _pairs(node: Node, scope: Scope) -> list[tuple[Any, Any]] | None:
         pairs = [(item, item) for item in value] if isinstance(value, Set) else [*enumerate(value)]
     else:
         what = "null" if value is None else f"a {type_name(type_of(value))}"
-        raise scope.problem(
+        raise scope.failure(
             node[1],
-            *told("iteration_over_null_value" if value is None else "iteration_over_noniterable_value", what=what),
+            "iteration_over_null_value" if value is None else "iteration_over_noniterable_value",
             node,
+            what=what,
         )
     if len(pairs) > MAX_ELEMENTS:
-        raise scope.problem(node[1], *told("too_many_elements", MAX_ELEMENTS=MAX_ELEMENTS))
+        raise scope.failure(node[1], "too_many_elements", MAX_ELEMENTS=MAX_ELEMENTS)
     return [(key, Sensitive(item)) for key, item in pairs] if secret else pairs
 
 
@@ -355,12 +353,12 @@ def _for_object(node: Node, scope: Scope) -> Any:
         try:
             label = _label(label)
         except ConvertError as error:
-            raise inner.problem(naming[1], *told("invalid_object_key", error=error), naming) from error
+            raise inner.failure(naming[1], "invalid_object_key", naming, error=error) from error
         value = evaluate(item, inner)
         if group:
             found.setdefault(label, []).append(value)
         elif label in found:
-            raise inner.problem(naming[1], *told("duplicate_object_key", label=label), naming)
+            raise inner.failure(naming[1], "duplicate_object_key", naming, label=label)
         else:
             found[label] = value
     return dict(sorted(found.items()))
@@ -394,10 +392,8 @@ def _conditional(node: Node, scope: Scope) -> Any:
     try:
         pair = common(bare(chosen), bare(other)) if holds else common(bare(other), bare(chosen))[::-1]
     except ConvertError as error:
-        raise scope.problem(
-            node[1],
-            *told("inconsistent_conditional_result_types", it=str(error)[0].upper(), it2=str(error)[1:]),
-            node,
+        raise scope.failure(
+            node[1], "inconsistent_conditional_result_types", node, it=str(error)[0].upper(), it2=str(error)[1:]
         ) from error
     result = pair[0] if type(pair[0]) is not type(chosen) and not marked(chosen) else chosen
     return Sensitive(result) if isinstance(condition, Sensitive) else result
@@ -443,7 +439,7 @@ def _operand(value: Any, kind: str, side: str, node: Node, scope: Scope) -> Any:
     except ConvertError as error:
         what = "operand" if side == "only" else f"{side} operand"
         article = f"a {kind} is required" if value is not None else str(error)
-        raise scope.problem(node[1], *told("invalid_operand", what=what, article=article), node) from error
+        raise scope.failure(node[1], "invalid_operand", node, what=what, article=article) from error
 
 
 def _unary(node: Node, scope: Scope) -> Any:
@@ -464,7 +460,7 @@ def _call(node: Node, scope: Scope) -> Any:
         key = (
             "unsupported_function" if "::" in name or name in functions.table()["unsupported"] else "unknown_function"
         )
-        raise scope.problem([span[0], span[1], span[0], here[3]], *told(key, name=name, near=near))
+        raise scope.failure([span[0], span[1], span[0], here[3]], key, name=name, near=near)
     values = [evaluate(each, scope) for each in given]
     if expand:
         last = bare(values.pop())
@@ -473,7 +469,7 @@ def _call(node: Node, scope: Scope) -> Any:
         values += [*(last or ())]
     try:
         return functions.call(found, name, values, scope)
-    except functions.CallError as error:
+    except CallError as error:
         at = given[min(error.at, len(given) - 1)][1] if error.at is not None and given else span
         summary = "Invalid function argument" if error.at is not None else error.summary
         raise scope.problem(at, summary, error.told(name), node if summary != error.summary else None) from error
@@ -491,7 +487,7 @@ def _attempt(name: str, given: list[Node], scope: Scope, node: Node) -> Any:
     if name == "can":
         return False
     why = "no expression succeeded. At least one expression must produce a successful result"
-    raise scope.problem(node[1], *told("error_in_function_call", why=why))
+    raise scope.failure(node[1], "error_in_function_call", why=why)
 
 
 EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {

@@ -35,7 +35,6 @@ from kubesim.terraform.values import (
     made,
     marked,
     plain,
-    text_of,
     type_name,
     type_of,
     unified,
@@ -451,6 +450,3 @@ def functions() -> dict[str, Function]:
             params = tuple((word, kind[0], kind[1:]) for word, _, kind in words)
             found[name] = Function(params, RUN[name], results.get(name, ANY), sort == "open", sort == "scoped")
     return found
-
-
-__all__ = ["CallError", "Function", "call", "functions", "table", "text_of"]

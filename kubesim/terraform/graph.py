@@ -8,19 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kubesim.terraform.config import Item, Module
-from kubesim.terraform.diagnostics import Failure, Problem, suggestion, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, suggestion
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.instances import Key, counted, each_of
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import (
     ConvertError,
-    Map,
     Sensitive,
     Unknown,
     bare,
     convert,
     known,
-    made,
     marked,
     quoted,
 )  # fmt: skip
@@ -123,19 +121,17 @@ class Instance:
         names = [step[3] if step[0] == "attr" else None for step in steps[:2]] + [None, None]
         first, second = names[:2]
         if root in FIRST_ATTRIBUTES or root == "self":
-            raise scope.problem(
+            raise scope.failure(
                 [*node[1][:2], *(steps[0][1][2:] if steps else node[1][2:])],
-                *told("reference_to_root_in_context", root=root, it=FIRST_ATTRIBUTES.get(root, root)),
+                "reference_to_root_in_context",
+                root=root,
+                it=FIRST_ATTRIBUTES.get(root, root),
             )
         if first is None or (root == "data" and second is None):
-            raise scope.problem(
+            raise scope.failure(
                 node[1],
-                *told(
-                    "invalid_reference_2"
-                    if root not in ("var", "local", "module", "data")
-                    else "invalid_reference_3",
-                    root=root,
-                ),
+                "invalid_reference_2" if root not in ("var", "local", "module", "data") else "invalid_reference_3",
+                root=root,
             )
         span = [*node[1][:2], *steps[0][1][2:]]
         match root:
@@ -165,14 +161,12 @@ class Instance:
         """Return the value of an input variable. Raises Failure."""
         if name not in self.module.variables:
             assert scope is not None
-            raise scope.problem(
+            raise scope.failure(
                 span,
-                *told(
-                    "reference_to_undeclared_input_variable",
-                    name=name,
-                    it=suggestion(name, self.module.variables)
-                    or f" This variable can be declared with a variable {quoted(name)} {{}} block.",
-                ),
+                "reference_to_undeclared_input_variable",
+                name=name,
+                it=suggestion(name, self.module.variables)
+                or f" This variable can be declared with a variable {quoted(name)} {{}} block.",
             )
         label = self.place(f"var.{name}")
         value = self.world.cached(self._held, ("var", name), label, lambda: self._variable(name))
@@ -213,13 +207,12 @@ class Instance:
             text = SUITABLE.format(name, item.file, item.span[0], item.span[1], item.span[3], error)
             within = self.call.within if self.call else ""
             if given is not None and file == item.file:
-                raise Failure(
-                    Problem(
-                        *told("invalid_default_value_for_variable", error=error),
-                        item.file,
-                        default[1] if default else item.span,
-                        item.within,
-                    )
+                raise failure(
+                    "invalid_default_value_for_variable",
+                    item.file,
+                    default[1] if default else item.span,
+                    item.within,
+                    error=error,
                 ) from error
             raise Failure(Problem("Invalid value for input variable", text, file, at, within)) from error
         sensitive = item.node("sensitive")
@@ -241,8 +234,8 @@ class Instance:
         for name in self.module.variables:
             try:
                 self.variable(name)
-            except Failure as failure:
-                yield from failure.problems
+            except Failure as failed:
+                yield from failed.problems
 
     def _violations(self, name: str, item: Item, body: Body, span: Any) -> Iterator[Problem]:
         scope, node = self.scope(item), body["attrs"]["condition"][1]
@@ -251,8 +244,8 @@ class Instance:
             if isinstance(holds, Unknown) or convert(holds, "bool"):
                 return
             text = bare(evaluate(body["attrs"]["error_message"][1], scope))
-        except Failure as failure:
-            yield from failure.problems
+        except Failure as failed:
+            yield from failed.problems
             return
         rule = f"This was checked by the validation rule at {item.file}:{span[0]},{span[1]}-{span[3]}."
         _, file, at = self._given(name, item)
@@ -266,9 +259,8 @@ class Instance:
         item = self.module.locals.get(name)
         if item is None:
             assert scope is not None
-            raise scope.problem(
-                span,
-                *told("reference_to_undeclared_local_value", name=name, near=suggestion(name, self.module.locals)),
+            raise scope.failure(
+                span, "reference_to_undeclared_local_value", name=name, near=suggestion(name, self.module.locals)
             )
         node = item.node("value")
         return self.world.cached(
@@ -290,21 +282,19 @@ class Instance:
         if sensitive is not None and sensitive[2] is True:
             return Sensitive(value)
         if marked(value) and not self.address:
-            raise scope.problem(item.span, *told("output_refers_to_sensitive_values"))
+            raise scope.failure(item.span, "output_refers_to_sensitive_values")
         return value
 
     # ---- modules
 
     def _module(self, name: str, scope: Scope, span: Any, steps: list[Node]) -> tuple[Any, int]:
         if name not in self.module.calls:
-            raise scope.problem(
+            raise scope.failure(
                 span,
-                *told(
-                    "reference_to_undeclared_module",
-                    it=quoted(name),
-                    title=self.module.title,
-                    near=suggestion(name, self.module.calls),
-                ),
+                "reference_to_undeclared_module",
+                it=quoted(name),
+                title=self.module.title,
+                near=suggestion(name, self.module.calls),
             )
         children = self.children(name)
         keyed = {"for_each", "count"} & self.module.calls[name].body["attrs"].keys()
@@ -319,9 +309,11 @@ class Instance:
 
     def _one_output(self, child: Instance, step: Node, scope: Scope) -> Any:
         if step[3] not in child.module.outputs:
-            raise scope.problem(
+            raise scope.failure(
                 [*step[2][1][2:], *step[1][2:]],
-                *told("unsupported_attribute_2", it=step[3], near=suggestion(step[3], child.module.outputs)),
+                "unsupported_attribute_2",
+                it=step[3],
+                near=suggestion(step[3], child.module.outputs),
             )
         return child.output(step[3])
 
@@ -370,16 +362,14 @@ class Instance:
                 f"{begin}{kind}.{name}",
                 [f"{'data.' if key[0] == 'data' else ''}{key[1]}.{key[2]}" for key in self.module.resources],
             )
-            raise scope.problem(
+            raise scope.failure(
                 span,
-                *told(
-                    "reference_to_undeclared_resource",
-                    word=word,
-                    kind=kind,
-                    name=name,
-                    title=self.module.title,
-                    near=near,
-                ),
+                "reference_to_undeclared_resource",
+                word=word,
+                kind=kind,
+                name=name,
+                title=self.module.title,
+                near=near,
             )
         label = self.place(f"{'data.' if mode == 'data' else ''}{kind}.{name}")
         return self.world.cached(self._held, (mode, kind, name), label, lambda: self.resource(mode, kind, name))
@@ -437,6 +427,3 @@ def check(conditions: list[tuple[str, Body, Any]], scope: Scope, summary: str, k
         if not isinstance(holds, Unknown) and not convert(holds, "bool"):
             text = bare(evaluate(body["attrs"]["error_message"][1], scope))
             raise scope.problem(node[1], summary, str(text), node)
-
-
-__all__ = ["Instance", "Map", "World", "check", "key_text", "made"]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from kubesim.terraform.diagnostics import Failure, Problem, said, told, uncolored
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said, uncolored
 from kubesim.terraform.kubernetes import Answer
 from kubesim.terraform.syntax import Body, parse
 
@@ -99,7 +99,7 @@ class Host:
         """Return a file, parsed. Raises Failure."""
         answer = self.ask("body", self.path(path))
         if answer is None:
-            raise Failure(Problem(*told("failed_to_read_file", path=path)))
+            raise failure("failed_to_read_file", path=path)
         self._texts[path] = answer["text"]
         found: Body | None = answer["body"]
         if found is None:

@@ -9,7 +9,7 @@ from typing import Any
 from kubesim.terraform import schema
 from kubesim.terraform.backend import Backend
 from kubesim.terraform.config import Module, allows, load
-from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said
 from kubesim.terraform.kubernetes import refusal
 from kubesim.terraform.run import BACKEND, LOCK, MODULES, Run, providers_of
 from kubesim.terraform.settings import cluster
@@ -52,23 +52,10 @@ def _init_backend(run: Run, root: Module, more: dict[str, str]) -> None:
     if item is None:
         return
     if item.name not in ("kubernetes", "local"):
-        raise Failure(
-            Problem(
-                *told("unsupported_backend_type", name=item.name),
-                item.file,
-                item.span,
-            )
-        )
+        raise failure("unsupported_backend_type", item.file, item.span, name=item.name)
     config = {name: _literal(node) for name, (_, node) in item.body["attrs"].items()} | more
     if item.name == "kubernetes" and not config.get("secret_suffix"):
-        raise Failure(
-            Problem(
-                *told("missing_required_argument"),
-                item.file,
-                item.span,
-                "terraform",
-            )
-        )
+        raise failure("missing_required_argument", item.file, item.span, "terraform")
     changed = kept is not None and (kept["backend"]["type"], kept["backend"]["config"]) != (item.name, config)
     if changed and not (
         run.asked.on("reconfigure")
@@ -77,7 +64,7 @@ def _init_backend(run: Run, root: Module, more: dict[str, str]) -> None:
         and kept["backend"]["type"] == item.name
         and {**kept["backend"]["config"], **config} == kept["backend"]["config"]
     ):
-        raise Failure(Problem(*told("backend_configuration_changed")))
+        raise failure("backend_configuration_changed")
     if not changed and kept is not None:
         config = kept["backend"]["config"] | more
     if kept is not None and changed and not run.asked.on("reconfigure") and not run.asked.on("migrate-state"):
@@ -123,7 +110,7 @@ def _literal(node: Any) -> Any:
     if node[0] == "tuple":
         return [_literal(each) for each in node[2]]
     if node[0] != "lit":
-        raise Failure(Problem(*told("variables_not_allowed")))
+        raise failure("variables_not_allowed")
     return node[2]
 
 
@@ -144,11 +131,7 @@ def _init_providers(run: Run, root: Module) -> None:
         )
         constraint = ", ".join(wanted.get(name, []))
         if not allows(constraint, version):
-            raise Failure(
-                Problem(
-                    *told("failed_to_query_available_provider", name=name, constraint=constraint),
-                )
-            )
+            raise failure("failed_to_query_available_provider", name=name, constraint=constraint)
         if known:
             host.say(f"- Reusing previous version of hashicorp/{name} from the dependency lock file")
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubesim.terraform.diagnostics import said, told
+from kubesim.terraform.diagnostics import said
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.syntax import Node
 from kubesim.terraform.values import (
@@ -27,11 +27,11 @@ def counted(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
     if isinstance(value, Unknown):
         if validating:
             return {0: {"count": {"index": Unknown("number")}}}
-        raise scope.problem(node[1], *told("invalid_count_argument"))
+        raise scope.failure(node[1], "invalid_count_argument")
     try:
         count = convert(value, "number")
     except ConvertError as error:
-        raise scope.problem(node[1], *told("invalid_count_argument_2", error=error), node) from error
+        raise scope.failure(node[1], "invalid_count_argument_2", node, error=error) from error
     if not isinstance(count, int) or count < 0:
         why = (
             'The given "count" argument value is null. An integer is required.'
@@ -47,27 +47,22 @@ def counted(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
 
 def _check_many(count: int, node: Node, scope: Scope) -> None:
     if count > MOST_INSTANCES:
-        raise scope.problem(
-            node[1],
-            *told("too_many_instances", count=count, MOST_INSTANCES=MOST_INSTANCES),
-        )
+        raise scope.failure(node[1], "too_many_instances", count=count, MOST_INSTANCES=MOST_INSTANCES)
 
 
 def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str, Any]]:
     value = evaluate(node, scope)
     if isinstance(value, Sensitive):
-        raise scope.problem(node[1], *told("invalid_foreach_argument"))
+        raise scope.failure(node[1], "invalid_foreach_argument")
     if isinstance(value, Unknown):
         if validating:
             inner = value.type[1] if isinstance(value.type, list) and isinstance(value.type[1], str | list) else ANY
             return {"": {"each": {"key": Unknown("string"), "value": Unknown(inner)}}}
-        raise scope.problem(
+        raise scope.failure(
             node[1],
-            *told(
-                "invalid_foreach_argument_2",
-                it="set" if isinstance(value.type, list) and value.type[0] == "set" else "map",
-            ),
+            "invalid_foreach_argument_2",
             node,
+            it="set" if isinstance(value.type, list) and value.type[0] == "set" else "map",
         )
     if isinstance(value, Set) and all(isinstance(item, str) for item in value):
         pairs: list[tuple[str, Any]] = [(item, item) for item in value]

@@ -11,8 +11,8 @@ from typing import Any
 
 from kubesim.terraform.changes import ProviderError
 from kubesim.terraform.decode import Value
-from kubesim.terraform.schema import Block, ResourceType, empty, quantity, same
-from kubesim.terraform.values import Set, Unknown, bare
+from kubesim.terraform.schema import Block, ResourceType, empty, quantity
+from kubesim.terraform.values import Unknown, bare
 
 AGENT = "HashiCorp/1.0 Terraform/1.11.4"
 TIMEOUTS = "e2bfb730-ecaa-11e6-8f88-34363bc7c4c0"
@@ -267,13 +267,7 @@ def flattened(kind: ResourceType, obj: Any, known: Value) -> Value:
     if kind.api["kind"] == "ServiceAccount":
         value["default_secret_name"] = ""
         value["automount_service_account_token"] = bool(obj.get("automountServiceAccountToken"))
-    if kind.api["kind"] == "LimitRange":
-        value["spec"] = _requests_as_known(value["spec"], known)
     return value
-
-
-def _requests_as_known(spec: Any, known: Value) -> Any:
-    return spec
 
 
 def _metadata(metadata: Value, known: Value, *, everything: bool) -> Value:
@@ -315,6 +309,3 @@ def flattened_block(block: Block, obj: Any, names: dict[str, str]) -> Value:
         else:
             found[name] = [flattened_block(inner, each, names) for each in item or ()]
     return found
-
-
-__all__ = ["Kubernetes", "Set", "same"]

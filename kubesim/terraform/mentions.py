@@ -25,16 +25,8 @@ def references(node: Any) -> Iterator[Node]:
         if node[0] != "root":
             yield node
         return
-    for each in node[1:]:
-        yield from references(each) if isinstance(each, list) and each and isinstance(each[0], str) else _below(each)
-
-
-def _below(node: Any) -> Iterator[Node]:
-    if isinstance(node, list):
-        for each in node:
-            yield from (
-                references(each) if isinstance(each, list) and each and isinstance(each[0], str) else _below(each)
-            )
+    for each in node:
+        yield from references(each)
 
 
 def _plain_chain(node: Node) -> bool:

@@ -13,7 +13,7 @@ from kubesim.terraform import render
 from kubesim.terraform.apply import Applier
 from kubesim.terraform.changes import Options
 from kubesim.terraform.config import Module, load
-from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said, told
 from kubesim.terraform.plan import Planner
 from kubesim.terraform.run import Run
 from kubesim.terraform.settings import variables
@@ -148,7 +148,7 @@ def apply(run: Run) -> int:
             run.backend.lock("OperationTypeApply", run.who())
             now = run.backend.load()
             if (now.serial, now.lineage) != (planner.prior.serial, planner.prior.lineage):
-                raise Failure(Problem(*told("saved_plan_is_stale")))
+                raise failure("saved_plan_is_stale")
         else:
             planner, _ = _planned(run, "OperationTypeApply")
             if not _approved(run, planner):
@@ -222,8 +222,8 @@ def _keep(run: Run, planner: Planner, applier: Applier) -> None:
     elif not planner.options.targets and not applier.problems:
         try:
             planner.state.set_outputs({name: planner.top.output(name) for name in planner.config.outputs})
-        except Failure as failure:
-            applier.problems += failure.problems
+        except Failure as failed:
+            applier.problems += failed.problems
     if not planner.state.same_as(planner.prior):
         planner.state.serial, planner.state.lineage = planner.prior.serial + 1, planner.prior.lineage or new_lineage()
         run.backend.save(planner.state)

@@ -9,7 +9,7 @@ from kubesim.terraform import schema
 from kubesim.terraform.changes import Change, Options, Provider, add, attempt, flag, ignored, within, written
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import Value, decode, differences, ignoring, planned
-from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said, told
 from kubesim.terraform.evaluate import evaluate
 from kubesim.terraform.graph import Instance, World, check, key_text
 from kubesim.terraform.instances import Key
@@ -83,18 +83,15 @@ class Planner:
         for item in self.config.imports:
             scope, to, name = self.top.scope(item), item.node("to"), item.node("id")
             if to is None or name is None:
-                problems += scope.problem(
-                    item.span,
-                    *told("missing_required_argument_5", it="to" if to is None else "id"),
+                problems += scope.failure(
+                    item.span, "missing_required_argument_5", it="to" if to is None else "id"
                 ).problems
                 continue
             address = written(to)
             self._imports[address] = (str(bare(evaluate(name, scope))), item)
             found = parsed_address(address)
             if found is None or self._find(found) is None:
-                problems += scope.problem(
-                    to[1], *told("configuration_for_import_target_does", address=address)
-                ).problems
+                problems += scope.failure(to[1], "configuration_for_import_target_does", address=address).problems
         return problems
 
     def find(self, held: Held) -> Item | None:
@@ -116,8 +113,8 @@ class Planner:
             ]:
                 try:
                     look(name)
-                except Failure as failure:
-                    problems += [each for each in failure.problems if each not in problems]
+                except Failure as failed:
+                    problems += [each for each in failed.problems if each not in problems]
         if problems:
             raise Failure(*problems)
 
@@ -136,14 +133,14 @@ class Planner:
                 add(problems, [*module.check_variables()])
                 for name in module.module.children:
                     seen += module.children(name).values()
-            except Failure as failure:
-                add(problems, failure.problems)
+            except Failure as failed:
+                add(problems, failed.problems)
             for mode, kind, name in module.module.resources:
                 if self._wanted(module, mode, kind, name):
                     try:
                         self._plan_resource(module, mode, kind, name)
-                    except Failure as failure:
-                        add(problems, failure.problems)
+                    except Failure as failed:
+                        add(problems, failed.problems)
         if self.options.targets:
             self._plan_needed(seen)
 
@@ -186,8 +183,8 @@ class Planner:
         for name in self.config.outputs:
             try:
                 self.outputs[name] = self.top.output(name)
-            except Failure as failure:
-                problems += [each for each in failure.problems if each not in problems]
+            except Failure as failed:
+                problems += [each for each in failed.problems if each not in problems]
 
     def _move(self) -> None:
         for module in self.config.everything():
@@ -215,14 +212,7 @@ class Planner:
         address = held.address
         if address not in self._values:
             if len(self._values) >= MOST_RESOURCES:
-                raise Failure(
-                    Problem(
-                        *told("too_many_resources", MOST_RESOURCES=MOST_RESOURCES),
-                        item.file,
-                        item.span,
-                        item.within,
-                    )
-                )
+                raise failure("too_many_resources", item.file, item.span, item.within, MOST_RESOURCES=MOST_RESOURCES)
             label = f"{address} (plan)"
             if label in self.world.doing:
                 raise Failure(
@@ -329,25 +319,16 @@ class Planner:
         self.say(f"\x1b[0m\x1b[1m{held.address}: Refreshing state... [id={begin.get('id') or name}]\x1b[0m")
         value = attempt(provider.read, held, kind, conformed(kind.schema, begin))
         if value is None:
-            raise Failure(Problem(*told("cannot_import_nonexistent_remote_object", address=held.address)))
+            raise failure("cannot_import_nonexistent_remote_object", address=held.address)
         held.attributes, held.private = conformed(kind.schema, value), provider.private(kind)
         self.state.put(held)
         self._read.add(held.address)
         return held
 
     def _read_data(self, held: Held, kind: ResourceType, config: Value) -> Change:
-        pending = any(self._pending(need) for need in self.world.needs[-1])
-        if not known(config) or pending:
+        if not known(config):
             after = self.provider(held).complete(kind, planned(kind.schema, config, None), None)
-            return Change(
-                held,
-                "read",
-                None,
-                after,
-                reason="(config refers to values not yet known)"
-                if not known(config)
-                else "(depends on a resource or a module with changes pending)",
-            )
+            return Change(held, "read", None, after, reason="config refers to values not yet known")
         self.say(f"\x1b[0m\x1b[1m{held.address}: Reading...\x1b[0m\x1b[0m")
         value = attempt(self.provider(held).read, held, kind, config)
         if value is None:
@@ -356,15 +337,6 @@ class Planner:
         self.say(f"\x1b[0m\x1b[1m{held.address}: Read complete after 0s [id={held.attributes.get('id')}]\x1b[0m")
         self.state.put(held)
         return Change(held, "no-op", held.attributes, held.attributes)
-
-    def _pending(self, generic: str) -> bool:
-        return (
-            any(
-                change.held.generic == generic and change.action not in ("no-op", "read")
-                for change in self.changes.values()
-            )
-            and False
-        )
 
     def _change(
         self, module: Instance, item: Item, held: Held, kind: ResourceType, prior: Held | None, config: Value
@@ -401,13 +373,13 @@ class Planner:
 
     def _protect(self, item: Item | None, held: Held) -> None:
         if item is not None and flag(item, "prevent_destroy"):
-            raise Failure(Problem(*told("instance_cannot_be_destroyed", address=held.address), item.file, item.span))
+            raise failure("instance_cannot_be_destroyed", item.file, item.span, address=held.address)
 
     # ---- what is no longer wanted
 
     def _orphans(self, problems: list[Problem]) -> None:
         for held in self.state.sorted():
-            if held.address in self.changes or held.mode == "data" or not self._targeted(held) or (problems and True):
+            if held.address in self.changes or held.mode == "data" or not self._targeted(held) or problems:
                 continue
             if self.options.refresh_only and held.address in self._read:
                 continue
@@ -462,8 +434,8 @@ class Planner:
             item = self._find((held.module, held.mode, held.type, held.name, held.key))
             try:
                 self._protect(item, held)
-            except Failure as failure:
-                problems += failure.problems
+            except Failure as failed:
+                problems += failed.problems
             if found is not None:
                 self.changes[held.address] = Change(found, "delete", found.value, None, item=item)
         if problems:

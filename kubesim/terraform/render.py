@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from kubesim.terraform.changes import Change
@@ -10,7 +11,7 @@ from kubesim.terraform.decode import differences
 from kubesim.terraform.diagnostics import said
 from kubesim.terraform.plan import Planner
 from kubesim.terraform.rows import sequences, sets
-from kubesim.terraform.schema import Block, conformed, quantity, resource_type
+from kubesim.terraform.schema import Block, conformed, resource_type
 from kubesim.terraform.state import Held, State
 from kubesim.terraform.values import Map, Sensitive, Set, Unknown, bare, hcl, marked, quoted
 
@@ -60,16 +61,8 @@ def action_of(before: Any, after: Any) -> str:
         return "create"
     if after is None:
         return "delete"
-    return (
-        "no-op"
-        if not isinstance(after, Unknown)
-        and bare(before) == bare(after)
-        and type(bare(before)) is not bool
-        or before is after
-        else "no-op"
-        if before == after and isinstance(before, bool) == isinstance(after, bool) and not isinstance(after, Unknown)
-        else "update"
-    )
+    alike = bare(before) == bare(after) and isinstance(before, bool) == isinstance(after, bool)
+    return "no-op" if before is after or (alike and not isinstance(after, Unknown)) else "update"
 
 
 class Renderer:
@@ -97,7 +90,7 @@ class Renderer:
         held = {name: pair for name, pair in held.items() if pair != (None, None)}
         width, hidden = max(map(len, held), default=0), 0
         for name, (old, new) in held.items():
-            old, new = (None if value == "" and isinstance(value, str) else value for value in (old, new))
+            old, new = _shown(old, new)
             action = action_of(old, new)
             if (
                 action == "no-op"
@@ -218,28 +211,21 @@ class Renderer:
             if hidden:
                 yield self.closing(depth - 1, "    " + comment(hidden, "element"))
                 hidden = 0
-            yield from (
-                f"{line}," if last else line
-                for line, last in _ended([*self.value("", one, other, depth, nested=True)])
-            )
+            *lines, last = self.value("", one, other, depth, nested=True)
+            yield from [*lines, f"{last},"]
         if hidden:
             yield self.closing(depth - 1, "    " + comment(hidden, "element"))
 
 
-def _ended(lines: list[str]) -> Iterator[tuple[str, bool]]:
-    for at, line in enumerate(lines):
-        yield line, at == len(lines) - 1
-
-
 def _same(block: Block, old: Any, new: Any) -> bool:
-    return not any(_lines_differ(old.get(name), new.get(name)) for name in block.attributes) and all(
+    return all(action_of(*_shown(old.get(name), new.get(name))) == "no-op" for name in block.attributes) and all(
         _same_blocks(inner, old.get(name), new.get(name)) for name, inner in block.blocks.items()
     )
 
 
-def _lines_differ(old: Any, new: Any) -> bool:
-    old, new = (None if value == "" and isinstance(value, str) else value for value in (old, new))
-    return action_of(old, new) != "no-op"
+def _shown(*values: Any) -> list[Any]:
+    """Return values as a block shows them: an empty text is as good as none."""
+    return [None if isinstance(value, str) and not value else value for value in values]
 
 
 def _same_blocks(block: Block, old: Any, new: Any) -> bool:
@@ -263,8 +249,7 @@ def _pairs(block: Block, old: Any, new: Any) -> list[tuple[Any, Any]]:
                 after.remove(twin)
             found.append((item, twin))
         return [*found, *((None, item) for item in after)]
-    size = max(len(before), len(after))
-    return [(before[at] if at < len(before) else None, after[at] if at < len(after) else None) for at in range(size)]
+    return [*zip_longest(before, after)]
 
 
 def _text(value: Any) -> str:
@@ -280,12 +265,13 @@ def _forced(forced: bool) -> str:
 
 def plan_text(planner: Planner) -> str:
     """Return what a plan says, from the legend on."""
-    changes = sorted((each for each in planner.changes.values() if _visible(each)), key=lambda each: each.held.order)
-    outputs = output_changes(planner)
+    changes, outputs = _visible(planner), output_changes(planner)
     if planner.options.refresh_only:
         return _drift_text(planner) + _outputs_text(outputs, planner, only=True)
     if not changes and not outputs:
-        return no_changes(planner)
+        return said(
+            "no_changes_no_objects_need" if planner.options.destroy else "no_changes_your_infrastructure_matches"
+        )
     text = ""
     acted = [each for each in changes if each.action != "no-op" or each.importing]
     if any(each.action != "no-op" for each in changes):
@@ -301,7 +287,7 @@ def plan_text(planner: Planner) -> str:
 
 def partial_text(planner: Planner) -> str:
     """Return what had been planned when something went wrong."""
-    changes = sorted((each for each in planner.changes.values() if _visible(each)), key=lambda each: each.held.order)
+    changes = _visible(planner)
     if not changes:
         return ""
     shown = "".join(f"{_change(each)}\n\n" for each in changes)
@@ -310,13 +296,13 @@ def partial_text(planner: Planner) -> str:
     )
 
 
-def _visible(change: Change) -> bool:
-    return change.action != "no-op" or bool(change.moved or change.importing)
+def _visible(planner: Planner) -> list[Change]:
+    found = [each for each in planner.changes.values() if each.action != "no-op" or each.moved or each.importing]
+    return sorted(found, key=lambda each: each.held.order)
 
 
 def _legend(changes: list[Change]) -> str:
     used = {"first" if each.action == "replace" and each.first_new else each.action for each in changes}
-    used |= set()
     signs = {
         "create": f"  {mark('+')[:-4]}",
         "update": f"  {mark('~')[:-4]}",
@@ -364,7 +350,7 @@ def _change(change: Change) -> str:
     if change.importing and change.action != "no-op":
         head += f'\n\x1b[0m  # (imported from "{change.importing}")'
     if change.reason and change.action in ("delete", "read"):
-        head += f"\n\x1b[0m  # ({change.reason.strip('()')})"
+        head += f"\n\x1b[0m  # ({change.reason})"
     return f"{head}\n\x1b[0m{_body(change)}"
 
 
@@ -410,13 +396,6 @@ def _outputs_text(outputs: dict[str, tuple[Any, Any]], planner: Planner, *, only
     return text
 
 
-def no_changes(planner: Planner) -> str:
-    """Return what is said where there is nothing to do."""
-    if planner.options.destroy:
-        return said("no_changes_no_objects_need")
-    return said("no_changes_your_infrastructure_matches")
-
-
 def _drift_text(planner: Planner) -> str:
     parts = []
     for held, value in sorted(planner.drift.values(), key=lambda pair: pair[0].order):
@@ -424,15 +403,12 @@ def _drift_text(planner: Planner) -> str:
         kind = resource_type(held.mode, held.type)
         if old is None or kind is None:
             continue
-        what = "deleted" if value is None else "changed"
         change = Change(held, "delete" if value is None else "update", old.value, value)
-        head = f"\x1b[1m  # {held.address}\x1b[0m has {'been deleted' if what == 'deleted' else what}"
+        head = f"\x1b[1m  # {held.address}\x1b[0m has {'been deleted' if value is None else 'changed'}"
         parts.append(f"{head}\n\x1b[0m{_body(change)}\n\n")
     if not parts:
         return said("no_changes_your_infrastructure_still")
-    head = said("note_objects_have_changed_outside")
-    tail = said("this_is_a_refreshonly_plan")
-    return head + "".join(parts) + tail
+    return said("note_objects_have_changed_outside") + "".join(parts) + said("this_is_a_refreshonly_plan")
 
 
 def state_text(state: State) -> str:
@@ -479,6 +455,3 @@ def outputs_list(outputs: dict[str, Any]) -> str:
         f"{name} = {'<sensitive>' if isinstance(value, Sensitive) else hcl(value)}\n"
         for name, value in outputs.items()
     )
-
-
-__all__ = ["plan_text", "quantity", "state_text"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import Any
 
 
@@ -14,11 +15,7 @@ def sets(before: list[Any], after: list[Any]) -> list[tuple[Any, Any, bool]]:
 def sequences(before: list[Any], after: list[Any]) -> list[tuple[Any, Any, bool]]:
     """Return the elements of two lists beside each other, along their longest common part."""
     if any(isinstance(item, dict) for item in [*before, *after]) or len(before) * len(after) > 250_000:
-        size = max(len(before), len(after))
-        pairs = [
-            (before[at] if at < len(before) else None, after[at] if at < len(after) else None) for at in range(size)
-        ]
-        return [(one, other, one == other) for one, other in pairs]
+        return [(one, other, one == other) for one, other in zip_longest(before, after)]
     table = [[0] * (len(after) + 1) for _ in range(len(before) + 1)]
     for i in range(len(before) - 1, -1, -1):
         for j in range(len(after) - 1, -1, -1):

@@ -10,7 +10,7 @@ from kubesim.terraform import schema
 from kubesim.terraform.backend import Backend, InCluster, Local
 from kubesim.terraform.changes import Options, Provider
 from kubesim.terraform.config import Module, load
-from kubesim.terraform.diagnostics import Failure, Problem, drawn, said, told
+from kubesim.terraform.diagnostics import Problem, drawn, failure, said
 from kubesim.terraform.google import Google
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Kubernetes
@@ -44,7 +44,7 @@ class Run:
     def configuration(self) -> Module:
         """Return the configuration of the folder. Raises Failure."""
         if not any(name.endswith(".tf") for name in self.host.names(".") or ()):
-            raise Failure(Problem(*told("no_configuration_files")))
+            raise failure("no_configuration_files")
         return load(self.host)
 
     def initialized(self, root: Module) -> None:
@@ -57,17 +57,11 @@ class Run:
                 for name in module.path[:-1]:
                     parent = parent.children[name]
                 item = parent.calls[module.path[-1]]
-                raise Failure(
-                    Problem(
-                        *told("module_not_installed"),
-                        item.file,
-                        item.span,
-                    )
-                )
+                raise failure("module_not_installed", item.file, item.span)
         locked = self.host.read(LOCK) or ""
         for name in providers_of(root):
             if f'"registry.terraform.io/hashicorp/{name}"' not in locked:
-                raise Failure(Problem(*told("inconsistent_dependency_lock_file", name=name)))
+                raise failure("inconsistent_dependency_lock_file", name=name)
 
     def storage(self, root: Module | None, *, initial: bool = False) -> Backend:
         """Return where the state is. Raises Failure."""
@@ -76,14 +70,10 @@ class Run:
         if root is not None and not initial:
             wanted = item.name if item is not None else "local"
             if wanted != (kept or {"backend": {"type": "local"}})["backend"]["type"] and (wanted != "local" or kept):
-                raise Failure(
-                    Problem(
-                        *told(
-                            "backend_initialization_required_please_run",
-                            it="Initial configuration of the requested" if not kept else "Backend type changed from",
-                            wanted=wanted,
-                        )
-                    )
+                raise failure(
+                    "backend_initialization_required_please_run",
+                    it="Initial configuration of the requested" if not kept else "Backend type changed from",
+                    wanted=wanted,
                 )
         if kept is None or kept["backend"]["type"] == "local":
             path = (kept or {"backend": {"config": {}}})["backend"]["config"].get("path") or "terraform.tfstate"

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from kubesim.terraform.values import ANY, ConvertError, List, Map, Set, Type, Unknown, convert, made
+from kubesim.terraform.values import ConvertError, List, Set, Type, Unknown, convert, made
 
 TYPES: dict[str, Type] = {
     "s": "string", "n": "number", "b": "bool", "p": "string", "m": ["map", "string"], "q": ["map", "string"],
@@ -200,6 +200,3 @@ def conformed(block: Block, held: dict[str, Any] | None) -> dict[str, Any]:
             items = [conformed(below, item) for item in given or ()]
             found[name] = made(Set if below.mode == "set" else List, type_of_block(below), items)
     return {name: found[name] for name in sorted(found)}
-
-
-__all__ = ["ANY", "Attribute", "Block", "Map", "ResourceType", "conformed", "empty", "resource_type", "same"]

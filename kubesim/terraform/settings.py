@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import posixpath
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ import yaml
 
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import decode
-from kubesim.terraform.diagnostics import Failure, Problem, said, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Api
@@ -70,7 +69,7 @@ class _Bare:
 
     def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
         """Refuse every name."""
-        raise scope.problem(node[1], *told("variables_not_allowed"))
+        raise scope.failure(node[1], "variables_not_allowed")
 
     def read(self, path: str) -> str:
         """Refuse every file."""
@@ -100,11 +99,7 @@ def variables(host: Host, root: Module, asked: Arguments) -> tuple[dict[str, tup
     for text in asked.flags.get("var", []):
         name, sign, value = text.partition("=")
         if not sign:
-            raise Failure(
-                Problem(
-                    *told("invalid_var_option", text=text),
-                )
-            )
+            raise failure("invalid_var_option", text=text)
         if name not in root.variables:
             raise Failure(Problem("Value for undeclared variable", UNDECLARED.format(name)))
         found[name] = (_given(root.variables[name], value, f"<value for var.{name}>"), "")
@@ -130,7 +125,7 @@ def _asked(host: Host, name: str, item: Item, asked: Arguments) -> Any:
         host.write("\n")
         if text is not None:
             return _given(item, text, f"<value for var.{name}>")
-    raise Failure(Problem(*told("no_value_for_required_variable", name=name), item.file, item.span))
+    raise failure("no_value_for_required_variable", item.file, item.span, name=name)
 
 
 def _of_file(host: Host, path: str) -> list[tuple[str, Any, str]]:
@@ -139,13 +134,9 @@ def _of_file(host: Host, path: str) -> list[tuple[str, Any, str]]:
             found = json.loads(host.read(path) or "")
             return [(name, value, "1-1") for name, value in found.items()]
         except (ValueError, AttributeError) as error:
-            raise Failure(
-                Problem(
-                    *told("failed_to_read_variables_file_2", path=path),
-                )
-            ) from error
+            raise failure("failed_to_read_variables_file_2", path=path) from error
     if host.read(path) is None:
-        raise Failure(Problem(*told("failed_to_read_variables_file", path=path)))
+        raise failure("failed_to_read_variables_file", path=path)
     body, scope = host.body(path), Scope(_Bare(), path)
     return [(name, evaluate(node, scope), f"{span[0]}-{node[1][2]}") for name, (span, node) in body["attrs"].items()]
 
@@ -166,14 +157,7 @@ def provider_values(root: Module, key: str, scope: Scope) -> dict[str, Any]:
     }
     for kind, _, span, _ in body["blocks"]:
         if kind == "exec":
-            raise Failure(
-                Problem(
-                    *told("unsupported_block_type_3"),
-                    item.file,
-                    span,
-                    item.within,
-                )
-            )
+            raise failure("unsupported_block_type_3", item.file, span, item.within)
     found = decode(block, body, Scope(scope.names, item.file, item.within), item.span, top=False)
     return {each: bare(value) for each, value in found.items() if value is not None}
 
@@ -210,7 +194,7 @@ def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str, str]:
     """Return server, token and namespace of a kubeconfig's context."""
     text = host.read(path)
     if text is None:
-        raise Failure(Problem(*told("provider_was_supplied_an_invalid", path=path)))
+        raise failure("provider_was_supplied_an_invalid", path=path)
     try:
         config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
         named = {
@@ -224,7 +208,4 @@ def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str, str]:
             token = host.read(posixpath.join(posixpath.dirname(host.path(path)), user["tokenFile"])) or ""
         return server["server"], token, chosen.get("namespace") or "default"
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
-        raise Failure(Problem(*told("provider_was_supplied_an_invalid_2", path=path))) from error
-
-
-__all__ = ["base64"]
+        raise failure("provider_was_supplied_an_invalid_2", path=path) from error

@@ -119,7 +119,7 @@ class State:
         """Return the values of the outputs."""
         found = {}
         for name, each in sorted(self.outputs.items()):
-            value = convert(each["value"], _with_lists(each.get("type", "dynamic")))
+            value = convert(each["value"], each.get("type", "dynamic"))
             found[name] = Sensitive(value) if each.get("sensitive") else value
         return found
 
@@ -141,10 +141,6 @@ class State:
         return parse(dump(self)) if self.lineage or self.instances else State(serial=self.serial)
 
 
-def _with_lists(kind: Any) -> Any:
-    return kind
-
-
 def _body(state: State) -> Any:
     return json.loads(dump(state, check=False))["resources"], state.outputs
 
@@ -164,8 +160,6 @@ def dump(state: State, *, check: bool = True) -> str:
                 "provider": held.provider,
                 "instances": [],
             }
-            if isinstance(held.key, int):
-                pass
             groups[held.generic] = group
         group["instances"].append(_instance(held))
     found = {

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from kubesim.terraform.diagnostics import Failure, Problem, Span, told
+from kubesim.terraform.diagnostics import Failure, Problem, Span, failure, told
 
 Node = list[Any]
 Body = dict[str, Any]
@@ -22,7 +22,7 @@ KEYWORDS = {"true": True, "false": False, "null": None}
 def parse(text: str, file: str) -> Body:
     """Return the body of a file. Raises Failure."""
     if len(text) > MAX_TEXT:
-        raise Failure(Problem(*told("configuration_file_too_large", file=file, it=MAX_TEXT >> 10)))
+        raise failure("configuration_file_too_large", file=file, it=MAX_TEXT >> 10)
     _check_depth(text, file)
     tree = _lark(text + "\n", file)
     return _Reader(file).body(tree.children[0])
@@ -55,9 +55,7 @@ def _check_depth(text: str, file: str) -> None:
         depth += (found[0] in "[({") - (found[0] in "])}")
         if depth > MAX_DEPTH:
             line = text.count("\n", 0, found.start()) + 1
-            raise Failure(
-                Problem(*told("configuration_is_nested_too_deeply", MAX_DEPTH=MAX_DEPTH), file, [line, 1, line, 1])
-            )
+            raise failure("configuration_is_nested_too_deeply", file, [line, 1, line, 1], MAX_DEPTH=MAX_DEPTH)
 
 
 def _lark(text: str, file: str) -> Any:
@@ -144,19 +142,15 @@ class _Reader:
             if child.data == "attribute":
                 name, value = child.children[0], child.children[-1]
                 if (key := _word(name)) in found["attrs"]:
-                    raise Failure(
-                        Problem(
-                            *told(
-                                "attribute_redefined",
-                                key=key,
-                                file=self.file,
-                                it=found["attrs"][key][0][0],
-                                it2=found["attrs"][key][0][1],
-                                it3=found["attrs"][key][0][3],
-                            ),
-                            self.file,
-                            _span(name),
-                        )
+                    raise failure(
+                        "attribute_redefined",
+                        self.file,
+                        _span(name),
+                        key=key,
+                        file=self.file,
+                        it=found["attrs"][key][0][0],
+                        it2=found["attrs"][key][0][1],
+                        it3=found["attrs"][key][0][3],
                     )
                 found["attrs"][key] = [_span(name), self.expr(value)]
             elif child.data == "block":
@@ -172,7 +166,7 @@ class _Reader:
     def expr(self, tree: Any) -> Node:
         method = getattr(self, f"_{tree.data}", None)
         if method is None:
-            raise Failure(Problem(*told("invalid_expression_2"), self.file, _span(tree)))
+            raise failure("invalid_expression_2", self.file, _span(tree))
         found: Node = method(tree, _span(tree))
         return found
 
@@ -237,7 +231,7 @@ class _Reader:
             flat.append(["lit", span, text[start : found.start()].replace("$${", "${").replace("%%{", "%{")])
             end = _closing(text, found.end())
             if end < 0:
-                raise Failure(Problem(*told("unterminated_template_string"), self.file, span))
+                raise failure("unterminated_template_string", self.file, span)
             inner, strip = text[found.end() : end], (found[0].endswith("~"), text[end - 1] == "~")
             line = span[0] + text.count("\n", 0, found.start())
             flat.append(self._inner(found[0][0], inner.removesuffix("~"), strip, line))
