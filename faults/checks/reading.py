@@ -6,7 +6,6 @@ to size, and a program that does not answer is a value, not an error.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
@@ -25,6 +24,7 @@ from faults.checks.model import (
 from faults.errors import Invalid, NotFound, Unanswered
 from faults.terraform_state import read_state, secret_name
 from faults.toolbox_nodes import is_set_aside
+from faults.untrusted_json import Refused, load_json
 
 T = TypeVar("T")
 Obj = dict[str, Any]
@@ -174,20 +174,11 @@ def _page(read: PageRead, reader: Reader) -> Obj:
 
 
 def _parsed(text: str) -> Any:
-    """Return the JSON value of a text; None where it is none, or has numbers that expressions cannot hold."""
+    """Return the JSON value of a text; None where it is none, or beyond what expressions should hold."""
     try:
-        return json.loads(text, parse_int=_int64, parse_constant=_refuse)
-    except (ValueError, RecursionError):
+        return load_json(text)
+    except Refused:
         return None
-
-
-def _int64(digits: str) -> int | float:
-    number = int(digits[:30])
-    return number if -(2**63) <= number < 2**63 else float(digits)
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def _outputs(read: CommandRead, pods: Iterable[Obj], reader: Reader) -> Iterator[Obj]:

@@ -206,7 +206,7 @@ def parse(text: str | bytes) -> State:
                         each.get("sensitive_attributes") or [], bool(each.get("create_before_destroy")),
                     )
                 )  # fmt: skip
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise StateError("the state is no valid JSON of version 4") from error
     return state
 

@@ -222,16 +222,19 @@ class SessionWatch:
             self._mark(self.session_id, ("link", "timeline"))
 
     def _notice_applies(self) -> None:
-        """Tell of each root of Terraform whose state has a new number; the first look tells what there was before."""
+        """Tell of each root of Terraform whose state is a new one; the first look tells what there was before.
+
+        A state that cannot be read tells nothing, and what comes after it is compared with the one before.
+        """
         for namespace, root in self._roots():
             try:
                 found = self._remote.secret(namespace, secret_name(root)) if self._remote else {}
             except (NotYet, NotFound):
                 continue
             state, before = read_state(found), self._states.get(root)
-            self._states[root] = state
-            if before is None or state.serial <= before.serial:
+            if not state.serial or (before and (state.serial, state.lineage) == (before.serial, before.lineage)):
                 continue
+            self._states[root] = state
             if services.note_apply(session_id=self.session_id, root=root, before=before, after=state):
                 self._mark(self.session_id, ("terraform", "timeline"))
 

@@ -31,7 +31,7 @@ from sessions.scorecards import course, ratings
 from sessions.scorecards.metrics import metrics_of
 from sessions.scorecards.times import moment, timestamp
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 
 Scorecard = dict[str, Any]
 
@@ -58,6 +58,7 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "scenarios": _with_regressions(session, chain, [_scenario(session, row, pack) for row, pack in packs]),
         "questions": ratings.questions(questions, shown, assessments, viewer),
         "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
+        "applies": course.applies(chain),
         "submissions": [_submission(row) for row in session.assessments.all()],
         "assessments": assessments,
         "computed": scores.computed(

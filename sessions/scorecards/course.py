@@ -1,14 +1,15 @@
-"""The course of a scenario in a scorecard: when it began, and when its milestones were reached."""
+"""The course of an interview in a scorecard: when scenarios began, milestones were reached, and code was applied."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 from faults.packs import Milestone, Pack
-from sessions import clock
-from sessions.models import InterviewSession, SessionScenario
-from sessions.scorecards.times import moment
+from sessions import clock, events
+from sessions.models import InterviewSession, SessionEvent, SessionScenario
+from sessions.scorecards.times import moment, timestamp
 
 
 def beginning(session: InterviewSession, row: SessionScenario) -> dict[str, Any]:
@@ -30,4 +31,21 @@ def _milestone(session: InterviewSession, milestone: Milestone, mark: dict[str, 
         "by_checks": bool(milestone.checks),
         "reached": moment(session, datetime.fromisoformat(mark["at"])) if mark else None,
         "by": mark["by"] if mark else "",
+    }
+
+
+def applies(chain: Iterable[SessionEvent]) -> list[dict[str, Any]]:
+    """Return the applies of Terraform with their summary, as the live page lists them, the first one first."""
+    return [_apply(event) for event in chain if event.kind == events.APPLIED]
+
+
+def _apply(event: SessionEvent) -> dict[str, Any]:
+    told = event.payload
+    return {
+        "at": timestamp(event.at),
+        "session_ms": event.session_ms,
+        "root": told["root"],
+        "serial": told["serial"],
+        "text": told["text"],
+        "resources": told.get("resources", []),
     }

@@ -9,31 +9,40 @@ from typing import Any
 
 from django.db import transaction
 
+from faults.plain_text import plain_line
 from faults.terraform_state import TerraformState
 from sessions import events
 from sessions.models import SessionEvent
 from sessions.services.rows import State, locked
 
-MOST_RESOURCES = 20
+MAX_RESOURCES = 20
+MAX_ADDRESS = 200
 
 
 @transaction.atomic
 def note_apply(*, session_id: int, root: str, before: TerraformState | None, after: TerraformState) -> bool:
     """Enter a state that is newer than the last entry of its root; False where it is not, or nobody is at work.
 
-    ``before`` is the state as it was last seen; without it, the entry says nothing of what has changed.
+    ``before`` is the state as it was last seen. Who begins to look has none: then an entry is made only where an
+    earlier one is older, and says nothing of what has changed.
     """
     session = locked(session_id)
     known = SessionEvent.objects.filter(session=session, kind=events.APPLIED, payload__root=root)
     newest = known.order_by("-seq").first()
-    if session.state not in (State.LIVE, State.PAUSED) or (newest and newest.payload["serial"] >= after.serial):
+    is_known = not _is_newer(after, newest.payload) if newest else before is None
+    if session.state not in (State.LIVE, State.PAUSED) or is_known:
         return False
     events.append(session, events.APPLIED, actor=events.CANDIDATE, payload=_told(root, before, after))
     return True
 
 
+def _is_newer(state: TerraformState, entry: dict[str, Any]) -> bool:
+    lineage = plain_line(state.lineage)
+    return bool(state.serial > entry["serial"] or lineage != entry.get("lineage", lineage))
+
+
 def _told(root: str, before: TerraformState | None, after: TerraformState) -> dict[str, Any]:
-    payload: dict[str, Any] = {"root": root, "serial": after.serial}
+    payload: dict[str, Any] = {"root": root, "serial": after.serial, "lineage": plain_line(after.lineage)}
     if before is None:
         return payload | {"text": f"{root}, state {after.serial}"}
     old = {row["address"]: row["attributes"] for row in before.resources}
@@ -42,5 +51,6 @@ def _told(root: str, before: TerraformState | None, after: TerraformState) -> di
     changed = sorted(address for address in new.keys() & old.keys() if new[address] != old[address])
     counts = {"added": len(added), "changed": len(changed), "destroyed": len(destroyed)}
     marked = [*(f"+ {at}" for at in added), *(f"~ {at}" for at in changed), *(f"- {at}" for at in destroyed)]
+    shown = [plain_line(line, MAX_ADDRESS) for line in marked[:MAX_RESOURCES]]
     text = ", ".join(f"{count} {what}" for what, count in counts.items())
-    return payload | counts | {"text": f"{root}: {text} (state {after.serial})", "resources": marked[:MOST_RESOURCES]}
+    return payload | counts | {"text": f"{root}: {text} (state {after.serial})", "resources": shown}
