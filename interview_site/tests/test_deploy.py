@@ -74,3 +74,14 @@ def test_the_toolbox_is_built_with_what_it_promises_and_simulated_nodes_know_it(
     assert f"WORKDIR {toolbox.HOME}\n" in recipe
     assert entry["workdir"] == toolbox.HOME
     assert f"/toolbox:{tag}" in (settings.BASE_DIR / "Makefile").read_text()
+
+
+def test_the_toolbox_has_the_terraform_that_practice_clusters_speak_for_by_its_checksum(settings):
+    recipe = (settings.BASE_DIR / "deploy" / "toolbox.Dockerfile").read_text()
+    state = (settings.BASE_DIR / "kubesim" / "terraform" / "state.py").read_text()
+    version = re.search(r'^VERSION = "([\d.]+)"$', state, re.MULTILINE)[1]
+    assert f"ARG TERRAFORM_VERSION={version}\n" in recipe
+    assert len(re.findall(r"^ARG TERRAFORM_SHA256_(?:AMD64|ARM64)=[0-9a-f]{64}$", recipe, re.MULTILINE)) == 2
+    assert "sha256sum --check --strict" in recipe
+    for tool in toolbox.OF_TERRAFORM:
+        assert f"COPY --from={tool} /usr/local/bin/{tool} " in recipe
