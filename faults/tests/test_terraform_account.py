@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
+import uuid
 
 import pytest
+from django.test import override_settings
 
 from faults import packs, selectors, services
-from faults.engine import fingerprint
 from faults.errors import FaultError
 from faults.injectors import terraform_runs
-from faults.models import Cluster, FaultRun
+from faults.models import Cluster, FaultRun, Outbox
 from faults.packs.workspaces import BASE
 from faults.tests import workspace_packs
 from faults.tests.conftest import deadline
+from faults.tests.variants import USUAL_PACKS
 from faults.toolbox import NAME, NAMESPACE
 
 pytestmark = pytest.mark.django_db
@@ -27,9 +29,34 @@ def planned(cluster):
     return services.plan_environment_run(cluster=cluster, namespaces=names, deadline=deadline(), packs=[PACK])
 
 
+@pytest.fixture(scope="module")
+def session(practice_host, django_db_setup, django_db_blocker):
+    """A session with Terraform for all tests of the module, each of which leaves its rights as they are."""
+    with override_settings(**practice_host.settings):
+        with django_db_blocker.unblock():
+            made = services.ensure_practice_cluster(
+                name=f"s-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=USUAL_PACKS
+            )
+            run = services.inject_run(run_id=planned(made).pk, holder="test")
+        yield run
+        with django_db_blocker.unblock():
+            services.release_cluster(cluster=made)
+            for model in (Outbox, FaultRun, Cluster):
+                model.objects.all().delete()
+
+
 @pytest.fixture
-def session(cluster):
-    return services.inject_run(run_id=planned(cluster).pk, holder="test")
+def kube(session, practice):
+    return selectors.kube_for(session.cluster)
+
+
+@pytest.fixture
+def plain(session):
+    """A session without code, planned and no more."""
+    names, until = {"workloads": "shift"}, deadline()
+    return services.plan_environment_run(
+        cluster=session.cluster, namespaces=names, deadline=until, toolbox_namespace=NAMESPACE
+    )
 
 
 @pytest.fixture
@@ -93,20 +120,11 @@ def test_terraform_makes_what_the_packs_name_and_nothing_else(session, kube, ter
 
     services.revoke_access(run=session)
     assert "orbidden" in terraform("kubectl get ns")
+    services.restore_access(run=session)
+    assert "tenant-a" in terraform("kubectl get ns")
 
 
-def test_a_session_with_terraform_leaves_nothing(session, kube):
-    before = session.fingerprint_before
-    run = services.revert_run(run_id=session.pk, holder="test")
-    assert (run.status, run.residue) == (FaultRun.Status.REVERTED, [])
-    assert fingerprint(kube, selectors.all_namespaces_of(run)) == before
-
-
-def test_a_session_without_a_workspace_has_no_such_account(cluster):
-    names = {"workloads": "shift"}
-    plain = services.plan_environment_run(
-        cluster=cluster, namespaces=names, deadline=deadline(), toolbox_namespace=NAMESPACE
-    )
+def test_a_session_without_a_workspace_has_no_such_account(plain):
     assert "terraform" not in selectors.toolbox_of(plain).dump()
     assert not [change for change in selectors.changes_of(plain) if "terraform" in change.target.name]
 
@@ -130,6 +148,6 @@ def test_code_is_brought_fetched_and_replaced(session, kube, terraform):
     assert "id" in terraform("cat platform/tenants/own.tf")
 
 
-def test_a_session_without_code_says_so(environment):
+def test_a_session_without_code_says_so(plain):
     with pytest.raises(FaultError, match="no Terraform code"):
-        services.read_code(run=environment)
+        services.read_code(run=plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from faults import packs, selectors, services
+from faults.engine import fingerprint
 from faults.engine.model import CommandLimits
 from faults.errors import ClusterError, Conflict, NotFound
 from faults.models import FaultRun, Scenario, ScenarioVersion
@@ -44,13 +45,20 @@ def in_toolbox(kube, line):
     return output
 
 
-def test_code_is_applied_and_taken_back_with_what_a_candidate_made_of_it(planned, kube):
-    run = planned()
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(workspace_packs.with_few_resources, id="few resources"),
+        pytest.param(lambda document, found: None, id="the platform", marks=pytest.mark.torture),
+    ],
+)
+def test_code_is_applied_and_taken_back_with_what_a_candidate_made_of_it(planned, kube, change):
+    run = planned(change)
     services.inject_run(run_id=run.pk, holder="test")
     run = services.confirm_symptom(run_id=run.pk, holder="test", timeout_s=30)
     assert run.status == FaultRun.Status.ACTIVE
     assert kube.get("v1", "Secret", "tfstate-default-tenants", "platform")["metadata"]["labels"]["tfstate"] == "true"
-    assert kube.get("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "job-launcher")
+    assert kube.get("rbac.authorization.k8s.io/v1", "ClusterRole", "job-launcher")
 
     in_toolbox(kube, "sed -i 's/tenant-a = {/tenant-b = {/' platform/tenants/terraform.tfvars")
     in_toolbox(kube, "cd platform/tenants && terraform apply -auto-approve -no-color > out")
@@ -64,6 +72,7 @@ def test_code_is_applied_and_taken_back_with_what_a_candidate_made_of_it(planned
             kube.get("v1", "Namespace", name)
     session = services.revert_run(run_id=selectors.environment_beside(run).pk, holder="test")
     assert (session.status, session.residue) == (FaultRun.Status.REVERTED, [])
+    assert fingerprint(kube, selectors.all_namespaces_of(session)) == session.fingerprint_before
 
 
 @pytest.mark.torture
