@@ -9,6 +9,7 @@ from kubesim.terraform.changes import Change, attempt, ignored
 from kubesim.terraform.decode import ignoring, planned
 from kubesim.terraform.diagnostics import Failure, Problem
 from kubesim.terraform.graph import check
+from kubesim.terraform.host import HALTED
 from kubesim.terraform.plan import Planner
 from kubesim.terraform.schema import conformed, resource_type, settled
 
@@ -19,8 +20,10 @@ Step = tuple[str, str]
 class Applier:
     """Does what a planner has planned; ``keep`` is called after each step, with the state as it is then."""
 
-    def __init__(self, planner: Planner, say: Callable[[str], None], keep: Callable[[], None]) -> None:
-        self.planner, self.say, self.keep = planner, say, keep
+    def __init__(
+        self, planner: Planner, say: Callable[[str], None], keep: Callable[[], None], halted: Callable[[], bool]
+    ) -> None:
+        self.planner, self.say, self.keep, self.halted = planner, say, keep, halted
         self.counts = {"imported": 0, "added": 0, "changed": 0, "destroyed": 0}
         self.problems: list[Problem] = []
         self._failed: set[str] = set()
@@ -31,6 +34,9 @@ class Applier:
             if value is None and held.address not in self.planner.changes:
                 self.planner.state.instances.pop(held.address, None)
         for what, address in self._order():
+            if self.halted():
+                self.problems.append(Problem(HALTED))
+                return
             change = self.planner.changes[address]
             if {*change.held.dependencies} & self._failed and what == "apply":
                 self._failed.add(change.held.generic)

@@ -8,49 +8,25 @@ import json
 import time
 import uuid
 import zlib
-from typing import Any, Protocol
+from typing import Any
 
 from kubesim.terraform.diagnostics import Failure, Problem, failure
+from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Api, refusal
 from kubesim.terraform.state import State, StateError, dump, new_lineage, parse
 
 MOST_BYTES = 16 << 20
+ACQUIRING = "Error acquiring the state lock"
 LOCKED = """Terraform acquires a state lock to protect the state from being written
 by multiple users at the same time. Please resolve the issue above and try
 again. For most commands, you can disable locking with the "-lock=false"
 flag, but this is not recommended."""
 
 
-class Files(Protocol):
-    """The files of the pod."""
-
-    def read(self, path: str) -> str | None:
-        """Return the text of a file; None where there is none."""
-
-    def write(self, path: str, text: str) -> None:
-        """Write a file. Raises OSError."""
-
-
-class Backend(Protocol):
-    """A place of a state."""
-
-    def load(self) -> State:
-        """Return the state. Raises Failure."""
-
-    def save(self, state: State) -> None:
-        """Keep a state. Raises Failure."""
-
-    def lock(self, operation: str, who: str) -> None:
-        """Lock the state. Raises Failure where somebody has."""
-
-    def unlock(self) -> None:
-        """Let others have the state."""
-
-
 class Local:
     """A state in a file; nobody else has the pod's files."""
 
-    def __init__(self, files: Files, path: str = "terraform.tfstate") -> None:
+    def __init__(self, files: Host, path: str = "terraform.tfstate") -> None:
         self.files, self.path = files, path
 
     def load(self) -> State:
@@ -61,8 +37,8 @@ class Local:
     def save(self, state: State) -> None:
         """Write the file; what was there before goes into another."""
         if (old := self.files.read(self.path)) is not None:
-            self.files.write(f"{self.path}.backup", old)
-        self.files.write(self.path, dump(state))
+            self.files.put(f"{self.path}.backup", old)
+        self.files.put(self.path, dump(state))
 
     def lock(self, operation: str, who: str) -> None:
         """Do nothing: there is nobody to lock out."""
@@ -151,10 +127,10 @@ class InCluster:
             "Path": "",
         }
         name = f"lock-{self.name}"
-        found = self._ask("Error acquiring the state lock", "GET", f"{self._lease}/{name}", missing=True)
+        found = self._ask(ACQUIRING, "GET", f"{self._lease}/{name}", missing=True)
         holder = ((found or {}).get("spec") or {}).get("holderIdentity")
         if holder:
-            raise Failure(Problem("Error acquiring the state lock", _locked(found)))
+            raise Failure(Problem(ACQUIRING, _locked(found)))
         meta = {
             "name": name,
             "namespace": self.namespace,
@@ -172,16 +148,11 @@ class InCluster:
         path = self._lease if found is None else f"{self._lease}/{name}"
         answer = self.api("POST" if found is None else "PUT", path, body)
         if answer.status == 409:
-            raise Failure(
-                Problem(
-                    "Error acquiring the state lock",
-                    _locked(self._ask("Error acquiring the state lock", "GET", f"{self._lease}/{name}")),
-                )
-            )
+            found = self._ask(ACQUIRING, "GET", f"{self._lease}/{name}")
+            raise Failure(Problem(ACQUIRING, _locked(found)))
         if not 200 <= answer.status < 300:
-            raise failure(
-                "error_acquiring_the_state_lock", it=refusal("POST", self.api.server, path, answer), LOCKED=LOCKED
-            )
+            why = refusal("POST", self.api.server, path, answer)
+            raise failure("error_acquiring_the_state_lock", it=why, LOCKED=LOCKED)
         self.held = identity
 
     def unlock(self) -> None:
@@ -219,3 +190,6 @@ def _unpacked(text: str) -> bytes:
     if unpacker.unconsumed_tail:
         raise failure("failed_to_load_state", it=MOST_BYTES >> 20)
     return data
+
+
+Backend = Local | InCluster

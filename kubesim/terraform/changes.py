@@ -4,44 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from kubesim.terraform import schema
 from kubesim.terraform.config import Item
 from kubesim.terraform.decode import Path, Value
-from kubesim.terraform.diagnostics import Failure, Problem
+from kubesim.terraform.diagnostics import Failure, Problem, ProviderError
+from kubesim.terraform.google import Google
 from kubesim.terraform.graph import Instance, key_text
-from kubesim.terraform.schema import ResourceType
+from kubesim.terraform.kubernetes import Kubernetes
 from kubesim.terraform.state import Held
 
-
-class ProviderError(Exception):
-    """What a provider says when something fails."""
-
-
-class Provider(Protocol):
-    """Who reads and changes resources."""
-
-    def complete(self, kind: ResourceType, wanted: Value, prior: Value | None) -> Value:
-        """Return a planned value with what the provider knows beforehand."""
-
-    def read(self, kind: ResourceType, value: Value) -> Value | None:
-        """Return what a resource is now; None where it is gone. Raises ProviderError."""
-
-    def create(self, kind: ResourceType, wanted: Value) -> Value:
-        """Create a resource and return what it is. Raises ProviderError."""
-
-    def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
-        """Change a resource and return what it is. Raises ProviderError."""
-
-    def delete(self, kind: ResourceType, value: Value) -> None:
-        """Delete a resource. Raises ProviderError."""
-
-    def find(self, kind: ResourceType, name: str) -> Value:
-        """Return the beginning of what is imported by a name. Raises ProviderError."""
-
-    def private(self, kind: ResourceType) -> str | None:
-        """Return what the provider keeps beside a resource's attributes."""
+Provider = Google | Kubernetes
 
 
 @dataclass

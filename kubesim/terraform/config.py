@@ -20,7 +20,7 @@ REFUSED = {
 ON_PRACTICE = "{} are not supported on practice clusters."
 VARIABLE = ("type", "default", "description", "sensitive", "nullable", "ephemeral")
 OUTPUT = ("value", "description", "sensitive", "depends_on", "ephemeral")
-META = ("count", "for_each", "depends_on", "provider")
+META = ("count", "for_each", "depends_on")
 TYPE_WORDS = ("string", "number", "bool", "any")
 
 
@@ -145,7 +145,7 @@ class _Loader:
             self._check_call(item, child)
 
     def _check_call(self, item: Item, child: Module) -> None:
-        known = {"source", "version", "providers", *META, *child.variables}
+        known = {"source", "version", *META, *child.variables}
         for name, (span, _) in item.body["attrs"].items():
             if name not in known:
                 self._tell(item, "unsupported_argument_2", span, name=name, near=suggestion(name, child.variables))
@@ -276,19 +276,19 @@ class _Reader:
                 inner = Item("", self.file, at, item.within, below)
                 self._only(
                     inner,
-                    ("prevent_destroy", "ignore_changes", "create_before_destroy", "replace_triggered_by"),
+                    ("prevent_destroy", "ignore_changes", "create_before_destroy"),
                     ("precondition", "postcondition"),
                 )
                 self._conditions(inner, ("precondition", "postcondition"))
                 item.conditions = inner.conditions
 
     def _provider(self, labels: list[str], span: Span, body: Body) -> None:
-        alias = body["attrs"].get("alias")
-        key = f"{labels[0]}.{alias[1][2]}" if alias else labels[0]
+        if alias := body["attrs"].get("alias"):
+            self.tell("Unsupported argument", ON_PRACTICE.format("Aliases of providers"), alias[0])
         if schema.provider_schema(labels[0]) is None:
             self.mistake("unsupported_provider", span, it=labels[0])
             return
-        self._item(self.module.providers, key, f'provider "{labels[0]}"', "provider", span, body)
+        self._item(self.module.providers, labels[0], f'provider "{labels[0]}"', "provider", span, body)
 
     def _terraform(self, labels: list[str], span: Span, body: Body) -> None:
         for kind, names, at, below in body["blocks"]:

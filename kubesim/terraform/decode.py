@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kubesim.terraform.config import META
 from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.schema import Attribute, Block, empty, same, type_of_block
@@ -12,7 +13,6 @@ from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import ANY, ConvertError, List, Set, Unknown, bare, convert, made, marked
 
 RESERVED = ("lifecycle", "dynamic", "provisioner", "connection")
-META = ("count", "for_each", "depends_on", "provider")
 MOST_BLOCKS = 1000
 Value = dict[str, Any]
 Path = tuple[Any, ...]

@@ -40,6 +40,10 @@ class Failure(Exception):
         self.problems = list(problems)
 
 
+class ProviderError(Exception):
+    """What a provider says when something fails."""
+
+
 @cache
 def _texts() -> dict[str, list[str]]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -46,9 +46,6 @@ class Names(Protocol):
     def read(self, path: str) -> str:
         """Return the text of a file. Raises ValueError."""
 
-    def absolute(self, path: str) -> str:
-        """Return a path from the root of the pod's files."""
-
 
 @dataclass(frozen=True)
 class Scope:
@@ -90,7 +87,7 @@ class _Given:
     """The names of a template: none but those that are given."""
 
     def __init__(self, names: Names) -> None:
-        self.read, self.absolute = names.read, names.absolute
+        self.read = names.read
 
     def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
         """Refuse every name."""

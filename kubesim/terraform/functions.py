@@ -427,7 +427,7 @@ RUN: dict[str, Callable[..., Any]] = {
     "tostring": _to("string"), "tolist": _to(["list", ANY]), "tomap": _to(["map", ANY]), "toset": _to(["set", ANY]),
     "uuid": lambda: Unknown("string"), "timestamp": lambda: Unknown("string"), "file": _read, "fileexists": _exists,
     "filebase64": lambda scope, path: base64.b64encode(_read(scope, path).encode()).decode(),
-    "templatefile": _templatefile, "abspath": lambda scope, path: scope.names.absolute(path),
+    "templatefile": _templatefile,
 }  # fmt: skip
 
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kubesim.terraform.changes import ProviderError
 from kubesim.terraform.decode import Value
-from kubesim.terraform.diagnostics import said
+from kubesim.terraform.diagnostics import ProviderError, said
 from kubesim.terraform.kubernetes import Answer, Api, expanded_block, flattened_block
 from kubesim.terraform.schema import ResourceType, empty
 from kubesim.terraform.values import Unknown, bare

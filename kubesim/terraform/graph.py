@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -64,20 +63,23 @@ class World:
         """Return a value that is found once. Raises Failure where it needs itself."""
         cache = held.get(key)
         if cache is None or (cache.version != self.version and cache.version >= 0):
-            if label in self.doing:
-                circle = ", ".join(sorted({_vertex(each) for each in self.doing[self.doing.index(label) :]}))
-                raise Failure(Problem(f"Cycle: {circle}"))
-            self.doing.append(label)
-            self.needs.append(set())
-            try:
-                value = make()
-                needs = frozenset(self.needs[-1])
-            finally:
-                self.doing.pop()
-                self.needs.pop()
+            value, needs = self.made(label, make)
             cache = held[key] = Cache(value, needs, -1 if known(value) else self.version)
         self.needs[-1] |= cache.needs
         return cache.value
+
+    def made(self, label: str, make: Callable[[], Any]) -> tuple[Any, frozenset[str]]:
+        """Return what is made, and what that needed. Raises Failure where it needs itself."""
+        if label in self.doing:
+            circle = ", ".join(sorted({_vertex(each) for each in self.doing[self.doing.index(label) :]}))
+            raise Failure(Problem(f"Cycle: {circle}"))
+        self.doing.append(label)
+        self.needs.append(set())
+        try:
+            return make(), frozenset(self.needs[-1])
+        finally:
+            self.doing.pop()
+            self.needs.pop()
 
 
 def _vertex(label: str) -> str:
@@ -153,10 +155,6 @@ class Instance:
         """Return the text of a file that the code names."""
         return self.world.resources.text(path)
 
-    def absolute(self, path: str) -> str:
-        """Return a path from the root of the pod's files."""
-        return posixpath.normpath(posixpath.join(self.world.resources.root, path))
-
     def variable(self, name: str, scope: Scope | None = None, span: Any = None) -> Any:
         """Return the value of an input variable. Raises Failure."""
         if name not in self.module.variables:
@@ -191,15 +189,8 @@ class Instance:
     def _variable(self, name: str) -> Any:
         item = self.module.variables[name]
         given, file, at = self._given(name, item)
-        nullable = item.node("nullable")
-        default = item.node("default")
-        if (
-            given is None
-            and default is not None
-            and (given is _NOTHING or (nullable is not None and nullable[2] is False))
-        ):
-            given = evaluate(default, self.scope(item))
-        if given is _NOTHING:
+        nullable, default = item.node("nullable"), item.node("default")
+        if given is _NOTHING or (given is None and default is not None and nullable is not None and not nullable[2]):
             given = evaluate(default, self.scope(item)) if default is not None else Unknown(item.type)
         try:
             value = convert(given, item.type)
@@ -216,9 +207,7 @@ class Instance:
                 ) from error
             raise Failure(Problem("Invalid value for input variable", text, file, at, within)) from error
         sensitive = item.node("sensitive")
-        if sensitive is not None and sensitive[2] is True:
-            value = Sensitive(value)
-        return value
+        return Sensitive(value) if sensitive is not None and sensitive[2] is True else value
 
     def _given(self, name: str, item: Item) -> tuple[Any, str, Any]:
         if self.call is None or self.parent is None:
@@ -357,21 +346,17 @@ class Instance:
     def _resource(self, mode: str, kind: str, name: str, scope: Scope, span: Any) -> Any:
         item = self.module.resources.get((mode, kind, name))
         if item is None:
-            word, begin = ("managed", "") if mode == "managed" else ("data", "data.")
-            near = suggestion(
-                f"{begin}{kind}.{name}",
-                [f"{'data.' if key[0] == 'data' else ''}{key[1]}.{key[2]}" for key in self.module.resources],
-            )
+            near = suggestion(written(mode, kind, name), [written(*key) for key in self.module.resources])
             raise scope.failure(
                 span,
                 "reference_to_undeclared_resource",
-                word=word,
+                word=mode,
                 kind=kind,
                 name=name,
                 title=self.module.title,
                 near=near,
             )
-        label = self.place(f"{'data.' if mode == 'data' else ''}{kind}.{name}")
+        label = self.place(written(mode, kind, name))
         return self.world.cached(self._held, (mode, kind, name), label, lambda: self.resource(mode, kind, name))
 
     def resource(self, mode: str, kind: str, name: str) -> Any:
@@ -387,7 +372,12 @@ class Instance:
     def generic(self, mode: str, kind: str, name: str) -> str:
         """Return the address of a resource without the keys of instances."""
         way = "".join(f"module.{each}." for each in self.module.path)
-        return f"{way}{'data.' if mode == 'data' else ''}{kind}.{name}"
+        return f"{way}{written(mode, kind, name)}"
+
+
+def written(mode: str, kind: str, name: str) -> str:
+    """Return the address of a resource in its module."""
+    return f"{'data.' if mode == 'data' else ''}{kind}.{name}"
 
 
 _NOTHING: Any = type("Nothing", (), {"__repr__": lambda self: "nothing"})()
@@ -404,11 +394,7 @@ def collected(values: dict[Key, Any], item: Item) -> Any:
     if "count" in item.body["attrs"]:
         return [values[key] for key in values]
     if "for_each" in item.body["attrs"]:
-        return (
-            {str(key): value for key, value in values.items()}
-            if not any(isinstance(key, Unknown) for key in values)
-            else Unknown()
-        )
+        return {str(key): value for key, value in values.items()}
     return values[None]
 
 

@@ -12,11 +12,8 @@ from kubesim.terraform.diagnostics import Failure, Problem, failure, said, uncol
 from kubesim.terraform.kubernetes import Answer
 from kubesim.terraform.syntax import Body, parse
 
+HALTED = "execution halted"
 OUTSIDE = "files outside of the workspace ({}) are not read on practice clusters"
-
-
-class Interrupted(Exception):
-    """Somebody has pressed Ctrl-C."""
 
 
 class Host:
@@ -24,6 +21,8 @@ class Host:
 
     def __init__(self, folder: str, environment: Mapping[str, str], *, color: bool = True, width: int = 78) -> None:
         self.folder, self.environment, self.color, self.width = folder, environment, color, width
+        self.interrupted = False
+        """Whether somebody has pressed Ctrl-C: what has begun is finished, and nothing more is begun."""
         self._texts: dict[str, str] = {}
 
     def ask(self, *message: Any) -> Any:
@@ -32,7 +31,11 @@ class Host:
         line = sys.stdin.buffer.readline()
         if not line:
             raise SystemExit(1)
-        return json.loads(line)
+        found, interrupted = json.loads(line)
+        if interrupted and not self.interrupted:
+            self.interrupted = True
+            self.write(said("interrupted"))
+        return found
 
     def tell(self, *message: Any) -> None:
         """Send a message that needs no answer."""
@@ -112,5 +115,7 @@ class Host:
         return Answer(*self.ask("http", method, url, headers, body))
 
     def wait(self) -> None:
-        """Wait a second."""
+        """Wait a second. Raises Failure where somebody does not want to."""
         self.ask("wait", 1)
+        if self.interrupted:
+            raise Failure(Problem(HALTED))

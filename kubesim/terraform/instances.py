@@ -33,14 +33,9 @@ def counted(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
     except ConvertError as error:
         raise scope.failure(node[1], "invalid_count_argument_2", node, error=error) from error
     if not isinstance(count, int) or count < 0:
-        why = (
-            'The given "count" argument value is null. An integer is required.'
-            if count is None
-            else 'The given "count" argument value is unsuitable: must be greater than or equal to zero.'
-            if isinstance(count, int)
-            else 'The given "count" argument value is unsuitable: a whole number is required.'
-        )
-        raise scope.problem(node[1], "Invalid count argument", why, node)
+        why = "must be greater than or equal to zero" if isinstance(count, int) else "a whole number is required"
+        why = f"unsuitable: {why}." if count is not None else "null. An integer is required."
+        raise scope.problem(node[1], "Invalid count argument", f'The given "count" argument value is {why}', node)
     _check_many(count, node, scope)
     return {at: {"count": {"index": at}} for at in range(count)}
 
@@ -69,28 +64,15 @@ def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
     elif isinstance(value, dict):
         pairs = sorted(value.items())
     else:
-        what = "null" if value is None else "of type " + _kind(value)
-        why = (
-            said("the_given_foreach_argument_value")
-            if value is None
-            else said("the_given_foreach_argument_value_2", it=_kind(value))
-        )
-        raise scope.problem(
-            node[1],
-            "Invalid for_each argument" if not isinstance(value, Set) else "Invalid for_each set argument",
-            why if what else why,
-            node,
-        )
+        key = "the_given_foreach_argument_value" if value is None else "the_given_foreach_argument_value_2"
+        title = "Invalid for_each set argument" if isinstance(value, Set) else "Invalid for_each argument"
+        raise scope.problem(node[1], title, said(key, it=_kind(value)), node)
     _check_many(len(pairs), node, scope)
     return {key: {"each": {"key": key, "value": item}} for key, item in pairs}
 
 
 def _kind(value: Any) -> str:
     found = type_of(value)
-    return (
-        found
-        if isinstance(found, str)
-        else found[0]
-        if found[0] in ("tuple", "object")
-        else f"{found[0]} of {found[1] if isinstance(found[1], str) else found[1][0]}"
-    )
+    if isinstance(found, str) or found[0] in ("tuple", "object"):
+        return found if isinstance(found, str) else str(found[0])
+    return f"{found[0]} of {found[1] if isinstance(found[1], str) else found[1][0]}"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from kubesim.terraform.changes import ProviderError
 from kubesim.terraform.decode import Value
+from kubesim.terraform.diagnostics import Failure, ProviderError
 from kubesim.terraform.schema import Block, ResourceType, empty, quantity
 from kubesim.terraform.values import Unknown, bare
 
@@ -114,7 +115,8 @@ class Kubernetes:
                 key: quantity(text) for key, text in (found["spec"].get("hard") or {}).items()
             }:
                 return
-            self.api.wait()
+            with contextlib.suppress(Failure):  # the quota is there, whoever does not want to wait for its count
+                self.api.wait()
 
     def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
         """Change an object by a JSON patch."""

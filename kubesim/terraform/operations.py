@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import posixpath
+import time
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ from kubesim.terraform.apply import Applier
 from kubesim.terraform.changes import Options
 from kubesim.terraform.config import Module, load
 from kubesim.terraform.diagnostics import Failure, Problem, failure, said, told
+from kubesim.terraform.host import HALTED
 from kubesim.terraform.plan import Planner
 from kubesim.terraform.run import Run
 from kubesim.terraform.settings import variables
@@ -21,6 +23,7 @@ from kubesim.terraform.state import State, dump, new_lineage, parse
 from kubesim.terraform.syntax import parse as parse_file
 from kubesim.terraform.values import plain
 
+SAVE_EVERY_S = 2.0
 GREEN = "\x1b[0m\x1b[1m\x1b[32m"
 
 
@@ -69,9 +72,8 @@ def plan(run: Run) -> int:
         planner, root = _planned(run, "OperationTypePlan")
         run.host.write(render.plan_text(planner))
         run.tell(planner.warnings)
-        changed = any(
-            each.action != "no-op" or each.moved or each.importing for each in planner.changes.values()
-        ) or bool(render.output_changes(planner))
+        acted = any(each.action != "no-op" or each.moved or each.importing for each in planner.changes.values())
+        changed = acted or bool(render.output_changes(planner))
         out = run.asked.one("out")
         quiet = bool(run.host.environment.get("TF_IN_AUTOMATION"))
         if out:
@@ -169,6 +171,8 @@ def _approved(run: Run, planner: Planner) -> bool:
         return True
     kind = "destroy" if planner.options.destroy else "refresh" if planner.options.refresh_only else "apply"
     answer = run.host.question(f"\n\x1b[0m\x1b[1m{said(f'prompt_{kind}')}\n  \x1b[1mEnter a value:\x1b[0m ")
+    if run.host.interrupted:
+        raise Failure(Problem(HALTED))
     if answer is None:
         raise Failure(Problem("error asking for approval: EOF"))
     run.host.write("\x1b[0m\x1b[0m\n")
@@ -180,7 +184,16 @@ def _approved(run: Run, planner: Planner) -> bool:
 
 def _applied(run: Run, planner: Planner) -> int:
     assert run.backend is not None
-    applier = Applier(planner, run.host.say, lambda: None)
+    saved_at = time.monotonic()
+
+    def keep() -> None:
+        """Save now and then, for those who kill this in the middle."""
+        nonlocal saved_at
+        if time.monotonic() - saved_at > SAVE_EVERY_S:
+            _save(run, planner)
+            saved_at = time.monotonic()
+
+    applier = Applier(planner, run.host.say, keep, lambda: run.host.interrupted)
     try:
         if planner.options.refresh_only:
             planner.outputs = planner.outputs or {}
@@ -224,6 +237,11 @@ def _keep(run: Run, planner: Planner, applier: Applier) -> None:
             planner.state.set_outputs({name: planner.top.output(name) for name in planner.config.outputs})
         except Failure as failed:
             applier.problems += failed.problems
+    _save(run, planner)
+
+
+def _save(run: Run, planner: Planner) -> None:
+    assert run.backend is not None
     if not planner.state.same_as(planner.prior):
         planner.state.serial, planner.state.lineage = planner.prior.serial + 1, planner.prior.lineage or new_lineage()
         run.backend.save(planner.state)

@@ -9,12 +9,12 @@ from kubesim.terraform import schema
 from kubesim.terraform.changes import Change, Options, Provider, add, attempt, flag, ignored, within, written
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import Value, decode, differences, ignoring, planned
-from kubesim.terraform.diagnostics import Failure, Problem, failure, said, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure, told
 from kubesim.terraform.evaluate import evaluate
 from kubesim.terraform.graph import Instance, World, check, key_text
 from kubesim.terraform.instances import Key
 from kubesim.terraform.schema import ResourceType, conformed
-from kubesim.terraform.state import Held, State, module_steps, parsed_address, parsed_key
+from kubesim.terraform.state import Held, State, module_steps, parsed_address
 from kubesim.terraform.values import Unknown, bare, known
 
 MOST_RESOURCES = 1000
@@ -90,17 +90,9 @@ class Planner:
             address = written(to)
             self._imports[address] = (str(bare(evaluate(name, scope))), item)
             found = parsed_address(address)
-            if found is None or self._find(found) is None:
+            if found is None or self.find(Held(*found, {})) is None:
                 problems += scope.failure(to[1], "configuration_for_import_target_does", address=address).problems
         return problems
-
-    def find(self, held: Held) -> Item | None:
-        """Return the block of an instance; None where the code has none."""
-        return self._find((held.module, held.mode, held.type, held.name, held.key))
-
-    def steps(self, held: Held) -> list[tuple[str, str]]:
-        """Return the calls of modules that lead to an instance."""
-        return module_steps(held.module)
 
     def validate(self) -> None:
         """Evaluate everything without a state. Raises Failure."""
@@ -114,17 +106,18 @@ class Planner:
                 try:
                     look(name)
                 except Failure as failed:
-                    problems += [each for each in failed.problems if each not in problems]
+                    add(problems, failed.problems)
         if problems:
             raise Failure(*problems)
 
-    def _find(self, found: tuple[str, str, str, str, Key]) -> Item | None:
+    def find(self, held: Held) -> Item | None:
+        """Return the block of an instance; None where the code has none."""
         module = self.config
-        for name, _ in module_steps(found[0]):
+        for name, _ in module_steps(held.module):
             if name not in module.children:
                 return None
             module = module.children[name]
-        return module.resources.get(found[1:4])
+        return module.resources.get((held.mode, held.type, held.name))
 
     def _plan_all(self, problems: list[Problem]) -> None:
         seen: list[Instance] = [self.top]
@@ -184,7 +177,7 @@ class Planner:
             try:
                 self.outputs[name] = self.top.output(name)
             except Failure as failed:
-                problems += [each for each in failed.problems if each not in problems]
+                add(problems, failed.problems)
 
     def _move(self) -> None:
         for module in self.config.everything():
@@ -213,31 +206,9 @@ class Planner:
         if address not in self._values:
             if len(self._values) >= MOST_RESOURCES:
                 raise failure("too_many_resources", item.file, item.span, item.within, MOST_RESOURCES=MOST_RESOURCES)
-            label = f"{address} (plan)"
-            if label in self.world.doing:
-                raise Failure(
-                    Problem(
-                        said(
-                            "cycle_it",
-                            it=", ".join(
-                                sorted(
-                                    {
-                                        each.partition(" (")[0]
-                                        for each in self.world.doing[self.world.doing.index(label) :]
-                                    }
-                                )
-                            ),
-                        )
-                    )
-                )
-            self.world.doing.append(label)
-            self.world.needs.append(set())
-            try:
-                self._values[address] = self._instance(module, item, held, bound)
-                self._needs[address] = frozenset(self.world.needs[-1])
-            finally:
-                self.world.doing.pop()
-                self.world.needs.pop()
+            self._values[address], self._needs[address] = self.world.made(
+                f"{address} (plan)", lambda: self._instance(module, item, held, bound)
+            )
         self.world.needs[-1] |= self._needs[address]
         return self._values[address]
 
@@ -396,33 +367,19 @@ class Planner:
                 self.changes[held.address] = Change(found, "delete", found.value, None, reason=self._why_gone(found))
 
     def _why_gone(self, held: Held) -> str:
-        module = self.config
-        for name, _ in module_steps(held.module):
-            if name not in module.children:
-                return f"because {held.module} is not in configuration"
-            module = module.children[name]
-        item = module.resources.get((held.mode, held.type, held.name))
+        item = self.find(held)
+        if held.module not in {each.address for each in self.top.everything()}:
+            return f"because {held.module} is not in configuration"
         if item is None:
             return f"because {held.type}.{held.name} is not in configuration"
-        if held.module not in {each.address for each in self.top.everything()}:
-            steps = module_steps(held.module)
-            call = self.config.calls.get(steps[-1][0]) if len(steps) == 1 else None
-            sort = "count" if call is not None and "count" in call.body["attrs"] else "for_each map"
-            key = parsed_key(steps[-1][1])
-            return f"because {held.module} is not in configuration" if key is not None or sort else ""
+        count, each = ("count" in item.body["attrs"], "for_each" in item.body["attrs"])
         if isinstance(held.key, int):
-            return (
-                f"because index [{held.key}] is out of range for count"
-                if "count" in item.body["attrs"]
-                else "because resource does not use count"
-            )
-        if isinstance(held.key, str):
-            return (
-                f"because key {key_text(held.key)} is not in for_each map"
-                if "for_each" in item.body["attrs"]
-                else "because resource does not use for_each"
-            )
-        return f"because resource uses {'count' if 'count' in item.body['attrs'] else 'for_each'}"
+            why = f"index [{held.key}] is out of range for count" if count else "resource does not use count"
+        elif isinstance(held.key, str):
+            why = f"key {key_text(held.key)} is not in for_each map" if each else "resource does not use for_each"
+        else:
+            why = f"resource uses {'count' if count else 'for_each'}"
+        return f"because {why}"
 
     def _plan_destroy(self) -> None:
         problems: list[Problem] = []
@@ -431,7 +388,7 @@ class Planner:
             if kind is None or held.mode == "data" or not self._targeted(held) and not self._needs_targeted(held):
                 continue
             found = self.refreshed(held, kind)
-            item = self._find((held.module, held.mode, held.type, held.name, held.key))
+            item = self.find(held)
             try:
                 self._protect(item, held)
             except Failure as failed:

@@ -269,9 +269,8 @@ def plan_text(planner: Planner) -> str:
     if planner.options.refresh_only:
         return _drift_text(planner) + _outputs_text(outputs, planner, only=True)
     if not changes and not outputs:
-        return said(
-            "no_changes_no_objects_need" if planner.options.destroy else "no_changes_your_infrastructure_matches"
-        )
+        why = "no_objects_need" if planner.options.destroy else "your_infrastructure_matches"
+        return said(f"no_changes_{why}")
     text = ""
     acted = [each for each in changes if each.action != "no-op" or each.importing]
     if any(each.action != "no-op" for each in changes):

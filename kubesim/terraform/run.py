@@ -77,7 +77,7 @@ class Run:
                 )
         if kept is None or kept["backend"]["type"] == "local":
             path = (kept or {"backend": {"config": {}}})["backend"]["config"].get("path") or "terraform.tfstate"
-            return Local(_Files(self.host), self.asked.one("state", path))
+            return Local(self.host, self.asked.one("state", path))
         config = {name: value for name, value in kept["backend"]["config"].items() if value is not None}
         api, space = cluster(self.host, config)
         space = config.get("namespace") or self.host.environment.get("KUBE_NAMESPACE") or "default"
@@ -85,15 +85,14 @@ class Run:
 
     def provider(self, planner: Planner, held: Held) -> Provider:
         """Return the provider of an instance."""
-        name = held.type.partition("_")[0]
-        key = self._provider_key(planner, held, name)
+        key = held.type.partition("_")[0]
         if key not in self.providers:
             given = (
                 provider_values(planner.config, key, planner.top.scope(planner.config.providers[key]))
                 if key in planner.config.providers
                 else {}
             )
-            if name == "google":
+            if key == "google":
                 self.providers[key] = Google(
                     given,
                     self.host.environment,
@@ -103,34 +102,8 @@ class Run:
                 )
             else:
                 self.providers[key] = Kubernetes(cluster(self.host, given)[0])
-        alias = key.partition(".")[2]
-        held.provider = f'provider["registry.terraform.io/hashicorp/{name}"]{f".{alias}" if alias else ""}'
+        held.provider = f'provider["registry.terraform.io/hashicorp/{key}"]'
         return self.providers[key]
-
-    def _provider_key(self, planner: Planner, held: Held, name: str) -> str:
-        """Return which of the root's configurations of a provider an instance uses."""
-        item = planner.find(held)
-        node = item.node("provider") if item is not None else None
-        key = name if node is None else f"{node[2][2]}.{node[3]}" if node[0] == "attr" else name
-        module, way = planner.config, []
-        for name, _ in planner.steps(held):
-            if name not in module.children:
-                break
-            way.append(module.calls[name])
-            module = module.children[name]
-        for call in reversed(way):
-            passed = call.node("providers")
-            for inner, outer in passed[2] if passed is not None else ():
-                label = (
-                    inner[2]
-                    if inner[0] == "lit"
-                    else f"{inner[2][2]}.{inner[3]}"
-                    if inner[0] == "attr"
-                    else inner[2][2]
-                )
-                if label == key:
-                    key = f"{outer[2][2]}.{outer[3]}" if outer[0] == "attr" else outer[2]
-        return key
 
     def planner(self, root: Module, state: State, options: Options, *, quiet: bool = False) -> Planner:
         """Return a planner of a configuration beside a state."""
@@ -151,18 +124,8 @@ class Run:
     def who(self) -> str:
         """Return who holds a lock."""
         environment = self.host.environment
-        return said(
-            "itit2",
-            it=environment.get("USER") or environment.get("LOGNAME") or "toolbox",
-            it2=environment.get("HOSTNAME", "toolbox"),
-        )
-
-
-class _Files:
-    """The pod's files, for a local state."""
-
-    def __init__(self, host: Host) -> None:
-        self.read, self.write = host.read, host.put
+        user = environment.get("USER") or environment.get("LOGNAME") or "toolbox"
+        return said("itit2", it=user, it2=environment.get("HOSTNAME", "toolbox"))
 
 
 def providers_of(root: Module) -> list[str]:

@@ -75,8 +75,6 @@ class _Bare:
         """Refuse every file."""
         raise ValueError("functions may not be called here")
 
-    absolute = read
-
 
 def variables(host: Host, root: Module, asked: Arguments) -> tuple[dict[str, tuple[Any, str]], list[Problem]]:
     """Return the values of the root module's variables, and warnings about others. Raises Failure."""
@@ -146,13 +144,12 @@ def _of_file(host: Host, path: str) -> list[tuple[str, Any, str]]:
 
 def provider_values(root: Module, key: str, scope: Scope) -> dict[str, Any]:
     """Return what the configuration of a provider says."""
-    item, name = root.providers.get(key), key.partition(".")[0]
-    known = provider_schema(name)
+    item, known = root.providers.get(key), provider_schema(key)
     if item is None or known is None:
         return {}
     block = Block(known.attributes, {}, "single")
     body = {
-        "attrs": {each: found for each, found in item.body["attrs"].items() if each not in ("alias", "version")},
+        "attrs": {each: found for each, found in item.body["attrs"].items() if each != "version"},
         "blocks": item.body["blocks"],
     }
     for kind, _, span, _ in body["blocks"]:

@@ -79,32 +79,16 @@ def _syntax_problem(error: Any, text: str, file: str) -> Problem:
         return Problem(*told("unclosed_configuration_block"), file, [at, brace, at, brace + 1], head)
     expected = getattr(error, "expected", None) or getattr(error, "accepts", None) or set()
     row = text.splitlines()[line - 1]
-    if column > len(row) and line <= text.count("\n") and "=" in row and row.rstrip().endswith("="):
-        return Problem(
-            *told("invalid_expression"),
-            file,
-            [line, column, line, column],
-        )
+    span, key = [line, column, line, column], "invalid_expression"
+    if column > len(row) and row.rstrip().endswith("="):
+        return Problem(*told(key), file, span)
     if "EQ" in expected and "LBRACE" in expected:
-        span = [line, 1 + len(row) - len(row.lstrip()), line, column]
-        return Problem(*told("argument_or_block_definition_required"), file, span)
-    if "NL_OR_COMMENT" in expected and "=" in row[: column - 1]:
-        return Problem(
-            *told("missing_newline_after_argument"),
-            file,
-            [line, column, line, column],
-        )
-    if "RBRACE" in expected or "EQ" in expected:
-        return Problem(
-            *told("argument_or_block_definition_required_2"),
-            file,
-            [line, column, line, column],
-        )
-    return Problem(
-        *told("invalid_expression"),
-        file,
-        [line, column, line, column],
-    )
+        span[1], key = 1 + len(row) - len(row.lstrip()), "argument_or_block_definition_required"
+    elif "NL_OR_COMMENT" in expected and "=" in row[: column - 1]:
+        key = "missing_newline_after_argument"
+    elif "RBRACE" in expected or "EQ" in expected:
+        key = "argument_or_block_definition_required_2"
+    return Problem(*told(key), file, span)
 
 
 def _unclosed(text: str) -> int:

@@ -53,8 +53,19 @@ class _Run:
     def __init__(self, process: Process) -> None:
         self.process = process
         self.used, self.status = HARD_CPU_S, 1
+        self.interrupted = False
+        self._typing: asyncio.Task[str | None] | None = None
+
+    def interrupt(self, name: str) -> None:
+        """Let the worker save its state and give up the lock; the second time, end."""
+        if self.interrupted:
+            self.process.die(name)
+        self.interrupted = True
+        if self._typing is not None:
+            self._typing.cancel()
 
     async def run(self) -> int:
+        self.process.handlers["INT"] = self.process.handlers["TERM"] = self.interrupt
         child = await asyncio.create_subprocess_exec(
             *worker_command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL, env={}, limit=MAX_LINE,
@@ -89,7 +100,7 @@ class _Run:
                 answer: Callable[..., Awaitable[Any]] = getattr(self, f"_{kind}")
                 found = await answer(*given)
                 if kind not in ("out", "err", "parsed"):
-                    await self._send(child.stdin, found)
+                    await self._send(child.stdin, [found, self.interrupted])
         except ValueError:  # a line longer than MAX_LINE, or cut off when the worker was killed
             return False
         return False
@@ -107,6 +118,17 @@ class _Run:
         await self.process.error(text)
 
     async def _ask(self) -> str | None:
+        if self.interrupted:
+            return None
+        typing = self._typing = asyncio.ensure_future(self._typed())
+        try:
+            await asyncio.wait([typing])
+        finally:
+            typing.cancel()
+            self._typing = None
+        return None if typing.cancelled() else typing.result()
+
+    async def _typed(self) -> str | None:
         data = b""
         while not data.endswith(b"\n") and len(data) < 4096 and (more := await self.process.read(1)):
             data += more

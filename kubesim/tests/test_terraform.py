@@ -136,6 +136,14 @@ async def test_an_apply_waits_for_yes():
     assert text.endswith("\nApply cancelled.\n1\nmain.tf\n")
 
 
+async def test_who_interrupts_an_apply_gets_it_ended_in_order():
+    files = {"main.tf": 'output "a" {\n  value = 1\n}\n'}
+    text, _ = await terraform("sleep 3 | timeout -s INT 1 terraform apply -no-color; echo $?; ls", files)
+    assert "Interrupt received." in text
+    assert "execution halted" in text
+    assert text.endswith("124\nmain.tf\n")
+
+
 async def test_a_saved_plan_is_applied_once():
     files = {"main.tf": 'output "a" {\n  value = 1\n}\n'}
     script = "terraform plan -out p > log; rm main.tf; terraform apply -no-color p; terraform apply -no-color p"
