@@ -275,19 +275,29 @@ def test_scenarios_that_no_cluster_satisfies_together_are_told_apart(wanted, wor
     assert refusal_together(packs=both[:1]) == ""
 
 
-def test_the_catalogue_fits_into_one_interview_but_for_what_takes_away_the_metrics_of_another():
+def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_or_brings_the_same_code():
     taker = next(pack for pack in PACKS if pack.takes_away)
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
     assert [pack.slug for pack in judged] == ["slow-training"]
-    others = [pack for pack in PACKS if not pack.needs_free]
-    assert refusal_together(packs=[pack for pack in others if pack not in judged]) == ""
-    assert refusal_together(packs=[pack for pack in others if pack is not taker]) == ""
+    coded = [pack for pack in PACKS if pack.workspace]
+    assert [pack.slug for pack in coded] == ["jobs-refused", "new-tenant-offline"]
+    for apart in coded:  # both bring the platform's code, which is applied once in a cluster
+        others = [pack for pack in PACKS if not pack.needs_free and pack is not apart]
+        assert refusal_together(packs=[pack for pack in others if pack not in judged]) == ""
+        assert refusal_together(packs=[pack for pack in others if pack is not taker]) == ""
     for both in ([taker, *judged], [*judged, taker]):
         assert refusal_together(packs=both) == (
             "“The service that nobody can watch” and “A training job that takes weeks instead of hours” cannot be in "
             "one interview: until it is repaired, the first takes the GPU metrics away by which the second is "
             "judged. Leave one of them out."
         )
+
+
+def test_two_scenarios_with_the_platforms_code_cannot_be_in_one_interview():
+    coded = [pack for pack in PACKS if pack.workspace]
+    told = refusal_together(packs=coded)
+    assert all(pack.title in told for pack in coded)
+    assert told.endswith(" cannot be in one interview: both create ClusterRole job-launcher. Leave one of them out.")
 
 
 def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_nodes_of_their_own():

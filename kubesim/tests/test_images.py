@@ -134,6 +134,9 @@ def test_what_scenarios_name_can_be_pulled(image):
     assert not first or first in found.programs
 
 
+ALWAYS_PULLED = r"\bimage: (\S+)\n +imagePullPolicy: Always"
+
+
 def test_every_image_that_the_product_itself_runs_can_be_pulled_and_is_on_the_nodes():
     files = [*ROOT.glob("kubesim/addons/*.yaml"), *ROOT.glob("faults/catalog/*/[ms]*/*.yaml")]  # not wrong turns
     named = {
@@ -146,9 +149,13 @@ def test_every_image_that_the_product_itself_runs_can_be_pulled_and_is_on_the_no
     for name in named:
         assert pull(name, "amd64").size > 0
     there = {parse_reference(name).full for name in images.present(8)}
-    asked_for = ("python", "sentinel", "grafana", "tensorflow", "cuda")  # by packs and cluster files
-    addons = {name for name in named if not any(word in name for word in asked_for)}
-    assert {parse_reference(name).full for name in addons} <= there
+    for path in ROOT.glob("faults/catalog/*/scenario.yaml"):
+        row = re.search(r"^  images: \[(.*)\]", path.read_text(), re.M)
+        there |= {parse_reference(name.strip(' "')).full for name in (row[1] if row else "").split(",") if name}
+    optional = ("sentinel", "grafana")  # addons that a cluster has only where its file asks for them
+    always = {name for path in files for name in re.findall(ALWAYS_PULLED, path.read_text())}
+    usual = {name for name in named - always if not any(word in name for word in optional)}
+    assert {parse_reference(name).full for name in usual} <= there
 
 
 @pytest.mark.parametrize(
