@@ -27,6 +27,7 @@ LEASE = ("coordination.k8s.io/v1", "Lease")
 _LOCKED = "Error acquiring the state lock"
 _END = "END-OF-FILE"
 _BUNDLE = "/tmp/.code"  # noqa: S108 - of the toolbox, where one user works
+_KNOWN = "/tmp/.known"  # noqa: S108 - likewise
 _FLAGS = "-input=false -no-color"
 _FOLDER = "workspace/"  # of packs, before the paths of the code
 
@@ -60,10 +61,21 @@ def _below(path: str) -> str:
 def apply_root(cluster: ClusterPort, namespace: str, root: str, imports: Mapping[str, str]) -> str:
     """Initialise a root, take over what is there already, and apply it; return what Terraform said.
 
-    Raises ClusterError; a lock that an earlier attempt has left is released for the next one.
+    An earlier attempt may have taken some of it over: what the state knows is left alone. Raises ClusterError; a lock
+    that an earlier attempt has left is released for the next one.
     """
-    taken = (f"terraform import {_FLAGS} {shlex.quote(at)} {shlex.quote(name)}" for at, name in imports.items())
-    commands = [f"cd {CODE}/{root}", f"terraform init {_FLAGS}", *taken, f"terraform apply {_FLAGS} -auto-approve"]
+    taken = [
+        f"{{ {_has(at)} || terraform import {_FLAGS} {shlex.quote(at)} {shlex.quote(name)}; }}"
+        for at, name in imports.items()
+    ]
+    known = [f"{{ terraform state list > {_KNOWN} 2>/dev/null || true; }}"] if taken else []
+    commands = [
+        f"cd {CODE}/{root}",
+        f"terraform init {_FLAGS}",
+        *known,
+        *taken,
+        f"terraform apply {_FLAGS} -auto-approve",
+    ]
     try:
         return run(cluster, " && ".join(commands))
     except Invalid as exc:
@@ -71,6 +83,10 @@ def apply_root(cluster: ClusterPort, namespace: str, root: str, imports: Mapping
             raise
         forget(cluster, namespace, root, LEASE)
         raise Unreachable(f"The state of {root} was still locked by an earlier attempt.") from exc
+
+
+def _has(address: str) -> str:
+    return f"grep -qxF {shlex.quote(address)} {_KNOWN}"
 
 
 def run(cluster: ClusterPort, script: str, *words: str) -> str:

@@ -17,7 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from websockets.exceptions import InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from faults import errors
+from faults import errors, heartbeat
 from faults.engine.model import CommandLimits
 from faults.kube.command_stream import CommandStream
 from faults.kube.config import Access
@@ -95,16 +95,17 @@ def _address(access: Access, path: str) -> str:
 
 def _read(stream: CommandStream, limits: CommandLimits) -> tuple[int, str]:
     until, output = time.monotonic() + limits.seconds, b""
-    try:
-        while (left := until - time.monotonic()) > 0 and len(output) < limits.output_bytes:
-            message = stream.receive(left)
-            channel, data = (message[0], message[1:]) if message else (-1, b"")
-            if channel == _STATUS:
-                return _exit_code(data), _text(output[: limits.output_bytes])
-            if channel in (_STDOUT, _STDERR):
-                output += data
-    except TimeoutError:
-        pass
+    while (left := until - time.monotonic()) > 0 and len(output) < limits.output_bytes:
+        heartbeat.beat()  # a command may take longer than the leases that it is run under
+        try:
+            message = stream.receive(min(left, heartbeat.EVERY_S))
+        except TimeoutError:
+            continue
+        channel, data = (message[0], message[1:]) if message else (-1, b"")
+        if channel == _STATUS:
+            return _exit_code(data), _text(output[: limits.output_bytes])
+        if channel in (_STDOUT, _STDERR):
+            output += data
     return TIMED_OUT, _text(output[: limits.output_bytes])
 
 

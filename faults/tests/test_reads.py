@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.test import override_settings
 
-from faults import checks
+from faults import checks, heartbeat
 from faults import practice as practice_clusters
 from faults.checks import AccessRead, CommandRead, Condition, LogRead, MetricRead, ObjectRead, PageRead
 from faults.cluster_reader import ReaderWithPrometheus
@@ -95,6 +95,13 @@ def test_of_many_commands_none_is_lost(web):
     """One in fifty was, while one thread read a TLS connection into which another wrote."""
     for number in range(300):
         assert web.run_command("default", "web", "web", ["echo", str(number)]) == (0, f"{number}\n")
+
+
+def test_a_command_that_takes_long_keeps_the_leases_that_it_is_run_under(web):
+    kept = []
+    with heartbeat.beating(lambda: kept.append(True), every_s=0.5):
+        assert web.run_command("default", "web", "web", ["sleep", "1.2"]) == (0, "")
+    assert kept
 
 
 def test_no_command_runs_where_no_container_does(web):
