@@ -1,10 +1,12 @@
 """Endpoints and EndpointSlices: the pods that stand behind a service.
 
-There is one set of slices for each list of ports, with no more than a hundred endpoints in each.
+There is one set of slices for each list of ports, with no more than a hundred endpoints in each. Endpoints that
+somebody wrote by hand, for services that select no pods, are mirrored in slices.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import json
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,6 +20,7 @@ from kubesim.schema.paths import is_true
 HEADLESS = "service.kubernetes.io/headless"
 ZONE = "topology.kubernetes.io/zone"
 OWN_LABEL = {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+CLOSE = ("PreferClose", "PreferSameZone", "PreferSameNode")
 SLICES = "endpointslices.discovery.k8s.io"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 SERVICE = "kubernetes.io/service-name"
@@ -26,6 +29,9 @@ LARGEST = 100
 
 Group = tuple[str, list[Obj], list[Obj]]
 """Address type, ports and endpoints."""
+SKIP = "endpointslice.kubernetes.io/skip-mirror"
+LEADER = "control-plane.alpha.kubernetes.io/leader"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class EndpointsController(Keeper):
@@ -124,7 +130,9 @@ class EndpointsController(Keeper):
         zone = (node["metadata"].get("labels") or {}).get(ZONE) if node is not None else None
         found: Obj = {"addresses": [pod["status"]["podIP"]]}
         found["conditions"] = {"ready": ready, "serving": serving, "terminating": ending}
-        return found | _place(service, pod) | ({"zone": zone} if zone else {})
+        found |= _place(service, pod) | ({"zone": zone} if zone else {})
+        hints = _hints(service, found) if ready else {}
+        return found | ({"hints": hints} if hints else {})
 
 
 def _selects(service: Obj, pod: Obj) -> bool:
@@ -164,6 +172,14 @@ def _place(service: Obj, pod: Obj) -> Obj:
     named = spec.get("hostname") and spec.get("subdomain") == service["metadata"]["name"]
     found = {"nodeName": spec["nodeName"]} if spec.get("nodeName") else {}
     return found | {"targetRef": target} | ({"hostname": spec["hostname"]} if named else {})
+
+
+def _hints(service: Obj, endpoint: Obj) -> Obj:
+    wanted = service["spec"].get("trafficDistribution")
+    hints: Obj = {"forZones": [{"name": endpoint["zone"]}]} if wanted in CLOSE and "zone" in endpoint else {}
+    if wanted == "PreferSameNode" and "nodeName" in endpoint:
+        hints["forNodes"] = [{"name": endpoint["nodeName"]}]
+    return hints
 
 
 def _subsets(service: Obj, found: list[Obj]) -> list[Obj]:
@@ -214,10 +230,11 @@ def _target(target: int | str, protocol: str, pod: Obj) -> int:
 
 
 class SliceKeeper:
-    """Keeps the slices of one controller's objects."""
+    """Keeps the slices of one controller's objects; ``lone``: one without endpoints where there are none."""
 
-    def __init__(self, controller: Controller, name: str) -> None:
+    def __init__(self, controller: Controller, name: str, *, lone: bool = True) -> None:
         self._name = name
+        self._lone = lone
         self._slices = controller.informers[SLICES]
 
     def mine(self, owner: Obj) -> list[Obj]:
@@ -228,7 +245,7 @@ class SliceKeeper:
     async def keep(self, owner: Obj, meta: Obj, groups: Iterable[Group], trigger: str) -> None:
         """Make the slices of ``owner`` those of ``groups``; ``meta`` has their labels and annotations."""
         old = sorted(self.mine(owner), key=lambda each: str(each["metadata"]["name"]))
-        parts = list(_parts(groups))
+        parts = list(_parts(groups, lone=self._lone))
         wanted = {_key(family, ports) for family, ports, _ in parts}
         by_ports: dict[str, list[Obj]] = {}
         for each in old:
@@ -256,10 +273,10 @@ class SliceKeeper:
                 await self._slices.update({**fresh, "metadata": kept})
 
 
-def _parts(groups: Iterable[Group]) -> Iterator[Group]:
-    """Cut groups that are too large; where nothing is left, one slice without endpoints stays."""
+def _parts(groups: Iterable[Group], *, lone: bool) -> Iterator[Group]:
+    """Cut groups that are too large; where nothing is left, one slice without endpoints stays (``lone``)."""
     found: list[Group] = [group for group in groups if group[2]]
-    for family, ports, endpoints in found or [("IPv4", [], [])]:
+    for family, ports, endpoints in found or ([("IPv4", [], [])] if lone else []):
         for start in range(0, max(1, len(endpoints)), LARGEST):
             yield family, ports, endpoints[start : start + LARGEST]
 
@@ -270,3 +287,59 @@ def _key(family: str, ports: list[Obj] | None) -> str:
 
 def _shows(old: Obj) -> tuple[dict[str, str], list[Obj] | None, list[Obj] | None]:
     return old["metadata"].get("labels") or {}, old.get("endpoints") or None, old.get("ports") or None
+
+
+class MirroringController(Keeper):
+    """Keeps the slices of Endpoints that have no other keeper."""
+
+    source = "endpoint-slice-mirroring-controller"
+    resource = "endpoints"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.services = self.informers["services"]
+        self.slices = self.informers[SLICES]
+        self._keeper = SliceKeeper(self, "endpointslicemirroring-controller.k8s.io", lone=False)
+
+    def listen(self) -> None:
+        """Watch Endpoints, their services and their slices."""
+        super().listen()
+        self.watch_own(self.services)
+        self.watch_owned(self.slices, self.kind)
+
+    async def look_after(self, endpoints: Obj) -> None:
+        """Mirror one Endpoints where that is ours to do; slices go with their owner."""
+        meta = endpoints["metadata"]
+        service = self.services.get(meta["namespace"], meta["name"])
+        if service is None or service["spec"].get("selector") or is_ending(endpoints) or not _is_wanted(endpoints):
+            return
+        notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k not in (TRIGGER, LAST_APPLIED)}
+        trigger = (meta.get("annotations") or {}).get(TRIGGER, "")
+        labels = dict(meta.get("labels") or {})
+        await self._keeper.keep(endpoints, {"labels": labels, "annotations": notes}, _groups(endpoints), trigger)
+
+
+def _is_wanted(endpoints: Obj) -> bool:
+    meta = endpoints["metadata"]
+    return (meta.get("labels") or {}).get(SKIP) != "true" and LEADER not in (meta.get("annotations") or {})
+
+
+def _groups(endpoints: Obj) -> list[Group]:
+    found: list[Group] = []
+    for subset in endpoints.get("subsets") or ():
+        ports = [{"name": "", **port} for port in subset.get("ports") or ()]
+        families: dict[str, list[Obj]] = {}
+        for field, ready in (("addresses", True), ("notReadyAddresses", False)):
+            for address in subset.get(field) or ():
+                families.setdefault(_family(address["ip"]), []).append(_endpoint(address, ready))
+        found += [(family, ports, listed) for family, listed in families.items()]
+    return found
+
+
+def _family(ip: str) -> str:
+    return f"IPv{ipaddress.ip_address(ip).version}"
+
+
+def _endpoint(address: Obj, ready: bool) -> Obj:
+    more = {key: address[key] for key in ("hostname", "nodeName", "targetRef") if address.get(key)}
+    return {"addresses": [address["ip"]], "conditions": {"ready": ready}, **more}

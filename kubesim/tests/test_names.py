@@ -162,7 +162,7 @@ async def test_no_name_is_known_while_nothing_stands_behind_the_dns_service():
             "",
             "curl: (6) Could not resolve host: web\n",
         )
-        assert await run(w, "box", "wget", "-qO-", "http://web") == (
+        assert await run(w, "box", "wget", "-O-", "http://web") == (
             4,
             "",
             "wget: unable to resolve host address 'web'\n",

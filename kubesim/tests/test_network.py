@@ -190,7 +190,7 @@ async def test_bash_opens_a_connection_as_a_device():
         assert (await bash("timeout 3 bash -c '</dev/tcp/web/80'; echo $?"))[1] == "124\n"
         await w.create("pods", pod("small", container("busybox:1.36", "sleep", "inf")))
         await w.tick(5)
-        assert await patient(w, "small", "nc", "-w", "2", "web", "80") == (1, "", "nc: timed out\n")
+        assert await patient(w, "small", "nc", "-w", "2", "web", "80") == (1, "", "")
 
 
 async def test_without_a_way_to_the_name_server_no_name_is_resolved():
@@ -203,7 +203,7 @@ async def test_without_a_way_to_the_name_server_no_name_is_resolved():
         await w.create("pods", asking)
         await w.tick(5)
         _, out, _ = await patient(w, "asking", "nslookup", "web")
-        assert ";; connection timed out; no servers could be reached" in out
+        assert ";; no servers could be reached" in out
 
 
 async def test_probes_come_through_every_policy():

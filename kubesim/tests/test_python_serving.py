@@ -45,7 +45,7 @@ async def test_it_serves_what_is_written_while_it_runs_and_misses_the_rest(w):
     address = await serving(w, "-m", "http.server", "--directory=/tmp", "8080")
     assert (await run(w, "web", "sh", "-c", "echo hello > /tmp/a.txt"))[0] == 0
     assert (await fetch(w, f"http://{address}:8080/a.txt"))[1] == "hello\n"
-    assert (await fetch(w, f"http://{address}:8080/b.txt"))[0] == 1
+    assert (await fetch(w, f"http://{address}:8080/b.txt"))[0] == 8
     assert "code 404, message File not found\n" in log(w, "web")
 
 
@@ -54,7 +54,7 @@ async def test_bound_to_the_loopback_it_is_reached_from_its_own_pod_only(w):
     await w.create("pods", pod("web", local, container(*LOOKER, name="side")))
     await w.tick(5)
     address = (await w.pod("web"))["status"]["podIP"]
-    assert (await fetch(w, f"http://{address}:8080/"))[0] == 1
+    assert (await fetch(w, f"http://{address}:8080/"))[0] == 4
     assert (await run(w, "web", "wget", "-qO-", "http://127.0.0.1:8080/", where="side"))[0] == 0
 
 

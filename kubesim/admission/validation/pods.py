@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
-from kubesim.admission.validation.checks import form_errors, is_repeated
+from kubesim.admission.validation.checks import first_places, form_errors, is_repeated
 from kubesim.admission.validation.rules import Place, check, errors_of
 from kubesim.admission.validation.volumes import pod_of
 from kubesim.api.selectors import key_errors, value_errors
@@ -21,11 +22,46 @@ from kubesim.errors import Obj
 from kubesim.schema.paths import walk
 
 MIRROR = "kubernetes.io/config.mirror"
+MAX_SYSCTL_NAME = 253
+SYSCTL = re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?")
+NAMESPACED = {
+    "hostNetwork": ("net.",),
+    "hostIPC": ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."),
+}
+"""The kernel parameters of a namespace, by the field that says that it is the node's."""
 
 
 def pod_errors(pod: Obj) -> list[FieldError]:
     """Return what is wrong with a pod."""
     return errors_of("kinds", "pods", Place(pod))
+
+
+@check
+def mirror_of_node(pod: Obj, where: str, place: Place) -> Iterator[FieldError]:
+    """A pod that mirrors one of a kubelet's own names its node."""
+    notes = (pod.get("metadata") or {}).get("annotations") or {}
+    if MIRROR in notes and not (pod.get("spec") or {}).get("nodeName"):
+        why = "must set spec.nodeName if mirror pod annotation is set"
+        yield invalid_value(f"{where}[{MIRROR}]", notes[MIRROR], why)
+
+
+@check
+def sysctls(values: list[Obj], where: str, place: Place) -> Iterator[FieldError]:
+    """Kernel parameters, each once, and none of a namespace that is the node's."""
+    spec = place.above.value if place.above else {}
+    first = first_places(sysctl.get("name") for sysctl in values)
+    for at, sysctl in enumerate(values):
+        name, path = sysctl.get("name", ""), f"{where}[{at}].name"
+        if not name:
+            yield required(path)
+        elif len(name) > MAX_SYSCTL_NAME or not SYSCTL.fullmatch(name):
+            why = f"must have at most {MAX_SYSCTL_NAME} characters and match regex ^{SYSCTL.pattern}$"
+            yield invalid_value(path, name, why)
+        elif first[name] < at:
+            yield duplicate(path, name)
+        for field, beginnings in NAMESPACED.items():
+            if spec.get(field) and name.replace("/", ".").startswith(beginnings):
+                yield invalid_value(path, name, f"may not be specified when '{field}' is true")
 
 
 @check

@@ -265,9 +265,9 @@ async def wget(process: Process) -> int:
             await process.error(f"Connecting to {host} ({host})|{address}|:{port}... connected.\n")
         code, _, data = await request(process, "POST" if body else "GET", url, headers, body, limit)
     except NetworkError as error:
-        return await _wget_failed(process, host, port, error, "T" in opts)
+        return 4 if "q" in opts else await _wget_failed(process, host, port, error, "T" in opts)
     if code >= 400:
-        return await _plain(process, f"ERROR {code}: {_reason(code)}.", 8)
+        return 8 if "q" in opts else await _plain(process, f"ERROR {code}: {_reason(code)}.", 8)
     name = opts.get("O") or urlsplit(url).path.rsplit("/", 1)[-1] or "index.html"
     if "spider" in opts:
         if "q" not in opts:
