@@ -6,15 +6,21 @@ import time
 from collections.abc import Callable
 
 from kubesim.terraform.changes import Change, attempt, ignored
-from kubesim.terraform.decode import ignoring, planned
+from kubesim.terraform.decode import Value, ignoring, planned
 from kubesim.terraform.diagnostics import Failure, Problem
 from kubesim.terraform.graph import check
 from kubesim.terraform.host import HALTED
 from kubesim.terraform.plan import Planner
-from kubesim.terraform.schema import conformed, resource_type, settled
+from kubesim.terraform.schema import ResourceType, conformed, resource_type, settled
 
 Step = tuple[str, str]
 """What is done ("apply" or "delete"), and with which instance."""
+WORDS = {
+    "create": ("Creating", "Creation complete", "added"),
+    "update": ("Modifying", "Modifications complete", "changed"),
+    "delete": ("Destroying", "Destruction complete", "destroyed"),
+    "read": ("Reading", "Read complete", "read"),
+}
 
 
 class Applier:
@@ -24,7 +30,7 @@ class Applier:
         self, planner: Planner, say: Callable[[str], None], keep: Callable[[], None], halted: Callable[[], bool]
     ) -> None:
         self.planner, self.say, self.keep, self.halted = planner, say, keep, halted
-        self.counts = {"imported": 0, "added": 0, "changed": 0, "destroyed": 0}
+        self.counts = {"imported": 0, "added": 0, "changed": 0, "destroyed": 0, "read": 0}
         self.problems: list[Problem] = []
         self._failed: set[str] = set()
 
@@ -80,101 +86,64 @@ class Applier:
         return _sorted(steps)
 
     def _step(self, what: str, change: Change) -> None:
-        if what == "delete":
-            self._delete(change)
-        elif change.action in ("create", "replace"):
-            self._create(change)
-        elif change.action == "update":
-            self._update(change)
-        elif change.action == "read":
-            self._read(change)
-        else:
-            if change.importing:
-                self._tell(change, "Import complete", f" [id={change.importing}]", began=None)
-                self.counts["imported"] += 1
-            self.planner.settle(change, change.after)
-
-    def _wanted(self, change: Change, *, fresh: bool) -> dict[str, object]:
-        """Return what is wanted, now that more is known."""
-        kind, held = resource_type(change.held.mode, change.held.type), change.held
+        action = what if what == "delete" else "create" if change.action == "replace" else change.action
+        held, before = change.held, change.before or {}
+        kind = resource_type(held.mode, held.type)
         assert kind is not None
-        assert change.item is not None
-        assert change.module is not None
-        config = self.planner.configured(
-            kind,
-            change.module,
-            change.item,
-            change.module.expanded(change.item, (held.mode, held.type, held.name), "")[held.key],
-        )
+        if change.importing and action in ("no-op", "update"):
+            self.counts["imported"] += 1
+        if action == "no-op":
+            if change.importing:
+                self.say(f"\x1b[0m\x1b[1m{held.address}: Import complete [id={change.importing}]\x1b[0m")
+            self.planner.settle(change, change.after)
+            return
+        doing, done, count = WORDS[action]
+        wanted = {} if action == "delete" else self._wanted(change, kind, fresh=action != "update")
+        old = f" [id={before.get('id')}]" if action in ("update", "delete") else ""
+        self.say(f"\x1b[0m\x1b[1m{held.address}: {doing}...{old}\x1b[0m\x1b[0m")
+        began = time.monotonic()
+        if action == "delete":
+            self._delete(change, kind)
+        else:
+            self.planner.settle(change, self._made(action, change, kind, wanted))
+        self.counts[count] += 1
+        end = f" [id={held.attributes.get('id')}]" if action != "delete" else ""
+        self.say(f"\x1b[0m\x1b[1m{held.address}: {done} after {int(time.monotonic() - began)}s{end}\x1b[0m")
+        if action == "read" and change.item is not None and change.module is not None:
+            scope = change.module.scope(change.item)
+            check(change.item.conditions, scope, "Resource postcondition failed", "postcondition")
+
+    def _wanted(self, change: Change, kind: ResourceType, *, fresh: bool) -> Value:
+        """Return what is wanted, now that more is known."""
+        held, item, module = change.held, change.item, change.module
+        assert item is not None
+        assert module is not None
+        bound = module.expanded(item, (held.mode, held.type, held.name), "")[held.key]
+        config = self.planner.configured(kind, module, item, bound)
         prior = None if fresh else change.before
         if prior is not None:
-            config = ignoring(config, prior, ignored(change.item))
+            config = ignoring(config, prior, ignored(item))
         return self.planner.provider(held).complete(kind, planned(kind.schema, config, prior), prior)
 
-    def _create(self, change: Change) -> None:
-        kind, held = resource_type(change.held.mode, change.held.type), change.held
-        assert kind is not None
-        wanted = self._wanted(change, fresh=True)
-        self.say(f"\x1b[0m\x1b[1m{held.address}: Creating...\x1b[0m\x1b[0m")
-        began, provider = time.monotonic(), self.planner.provider(held)
-        value = settled(kind.schema, wanted, conformed(kind.schema, attempt(provider.create, held, kind, wanted)))
-        held.private = provider.private(kind)
-        self.planner.settle(change, value)
-        self.counts["added"] += 1
-        self._tell(change, "Creation complete", f" [id={value.get('id')}]", began)
+    def _made(self, action: str, change: Change, kind: ResourceType, wanted: Value) -> Value:
+        """Read, create or change an instance and return what it is then."""
+        held, provider = change.held, self.planner.provider(change.held)
+        if action == "read":
+            return conformed(kind.schema, attempt(provider.read, held, kind, wanted))
+        if action == "create":
+            found = attempt(provider.create, held, kind, wanted)
+            held.private = provider.private(kind)
+        else:
+            found = attempt(provider.update, held, kind, change.before, wanted)
+        value: Value = settled(kind.schema, wanted, conformed(kind.schema, found))
+        return value
 
-    def _update(self, change: Change) -> None:
-        kind, held = resource_type(change.held.mode, change.held.type), change.held
-        assert kind is not None
-        assert change.before is not None
-        wanted = self._wanted(change, fresh=False)
-        if change.importing:
-            self.counts["imported"] += 1
-        self.say(f"\x1b[0m\x1b[1m{held.address}: Modifying... [id={change.before.get('id')}]\x1b[0m\x1b[0m")
-        began = time.monotonic()
-        value = settled(
-            kind.schema,
-            wanted,
-            conformed(kind.schema, attempt(self.planner.provider(held).update, held, kind, change.before, wanted)),
-        )
-        self.planner.settle(change, value)
-        self.counts["changed"] += 1
-        self._tell(change, "Modifications complete", f" [id={value.get('id')}]", began)
-
-    def _delete(self, change: Change) -> None:
-        kind, held = resource_type(change.held.mode, change.held.type), change.held
-        assert kind is not None
-        assert change.before is not None
-        self.say(f"\x1b[0m\x1b[1m{held.address}: Destroying... [id={change.before.get('id')}]\x1b[0m\x1b[0m")
-        began = time.monotonic()
-        attempt(self.planner.provider(held).delete, held, kind, change.before)
+    def _delete(self, change: Change, kind: ResourceType) -> None:
+        attempt(self.planner.provider(change.held).delete, change.held, kind, change.before)
         if change.action == "delete":
             self.planner.settle(change, None)
         elif not change.first_new:
-            self.planner.state.instances.pop(held.address, None)
-        self.counts["destroyed"] += 1
-        self._tell(change, "Destruction complete", "", began)
-
-    def _read(self, change: Change) -> None:
-        kind, held = resource_type(change.held.mode, change.held.type), change.held
-        assert kind is not None
-        self.say(f"\x1b[0m\x1b[1m{held.address}: Reading...\x1b[0m\x1b[0m")
-        began = time.monotonic()
-        wanted = self._wanted(change, fresh=True)
-        value = attempt(self.planner.provider(held).read, held, kind, wanted)
-        self.planner.settle(change, conformed(kind.schema, value))
-        self._tell(change, "Read complete", f" [id={change.held.attributes.get('id')}]", began)
-        if change.item is not None and change.module is not None:
-            check(
-                change.item.conditions,
-                change.module.scope(change.item),
-                "Resource postcondition failed",
-                "postcondition",
-            )
-
-    def _tell(self, change: Change, what: str, end: str, began: float | None) -> None:
-        after = "" if began is None else f" after {int(time.monotonic() - began)}s"
-        self.say(f"\x1b[0m\x1b[1m{change.address}: {what}{after}{end}\x1b[0m")
+            self.planner.state.instances.pop(change.address, None)
 
 
 def _sorted(steps: dict[Step, set[Step]]) -> list[Step]:

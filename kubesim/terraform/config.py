@@ -185,21 +185,13 @@ class _Reader:
 
     def _labels(self, kind: str, labels: list[str], span: Span) -> None:
         wanted = KINDS[kind]
+        it = "name" if wanted == 1 else "type, name"
         if len(labels) > wanted:
-            words = {0: "No", 1: "Only 1", 2: "Only 2"}[wanted]
-            self.mistake(
-                "extraneous_label_for_kind", span, kind=kind, words=words, it="name" if wanted == 1 else "type, name"
-            )
+            words = ("No", "Only 1", "Only 2")[wanted]
+            self.mistake("extraneous_label_for_kind", span, kind=kind, words=words, it=it)
         else:
-            missing = ("type", "name")[2 - wanted :][len(labels)] if wanted else ""
-            self.mistake(
-                "missing_missing_for_kind",
-                span,
-                missing=missing,
-                kind=kind,
-                wanted=wanted,
-                it="name" if wanted == 1 else "type, name",
-            )
+            missing = ("type", "name")[2 - wanted :][len(labels)]
+            self.mistake("missing_missing_for_kind", span, missing=missing, kind=kind, wanted=wanted, it=it)
 
     def _item(self, held: dict[Any, Item], key: Any, within: str, word: str, span: Span, body: Body) -> Item:
         item = Item(key if isinstance(key, str) else key[-1], self.file, span, within, body)

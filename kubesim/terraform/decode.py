@@ -107,13 +107,7 @@ def _expanded(name: str, kind: str, at: Span, body: Body, scope: Scope) -> Itera
         return
     content = next((below for each, _, _, below in body["blocks"] if each == "content"), None)
     if content is None or "for_each" not in body["attrs"]:
-        what = "Missing content block" if content is None else "Missing required argument"
-        why = (
-            'A dynamic block must have a nested block of type "content" to describe the body of each generated block.'
-            if content is None
-            else 'The argument "for_each" is required, but no definition was found.'
-        )
-        raise scope.problem(at, what, why)
+        raise scope.failure(at, "missing_content_block" if content is None else "missing_for_each")
     node: Node = body["attrs"]["for_each"][1]
     value = bare(evaluate(node, scope))
     iterator = body["attrs"]["iterator"][1][2] if "iterator" in body["attrs"] else name

@@ -119,7 +119,7 @@ def _snippet(problem: Problem, source: Callable[[str], str], *, underline: bool)
     if not 0 < first <= len(text):
         return [*lines, f"  on {problem.file} line {first}:", "  (source code not available)", ""]
     lines.append(f"  on {problem.file} line {first}{f', in {problem.within}' if problem.within else ''}:")
-    for number in range(first, max(first, min(last, first if _header(problem, text) else last)) + 1):
+    for number in range(first, max(first, last) + 1):
         row = text[number - 1]
         if underline:
             begin = column - 1 if number == first else len(row) - len(row.lstrip())
@@ -129,14 +129,6 @@ def _snippet(problem: Problem, source: Callable[[str], str], *, underline: bool)
     if problem.values:
         lines += [f"    {RULE}", *(f"    │ {value}" for value in problem.values)]
     return [*lines, ""]
-
-
-def _header(problem: Problem, text: list[str]) -> bool:
-    return (
-        bool(problem.span)
-        and text[(problem.span or [1])[0] - 1].rstrip().endswith("{")
-        and problem.summary.startswith("Unclosed")
-    )
 
 
 def uncolored(text: str) -> str:

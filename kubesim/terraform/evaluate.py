@@ -135,7 +135,7 @@ def _joined(parts: list[Node], scope: Scope) -> Any:
 
 
 def _directive(node: Node, scope: Scope) -> Any:
-    holds = _truth(node[2], scope, "The if directive requires a boolean condition")
+    holds = _truth(node[2], scope)
     return Unknown("string") if isinstance(holds, Unknown) else _joined(node[3] if holds else node[4], scope)
 
 
@@ -189,10 +189,7 @@ def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
         raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node[2])
     if isinstance(value, dict):
         raise scope.failure(span, "unsupported_attribute", node[2], name=name, near=suggestion(name, value))
-    word = {str: "a primitive-typed value", bool: "a primitive-typed value"}.get(
-        type(value), "a primitive-typed value"
-    )
-    why = f"Can't access attributes on {word} ({type_name(type_of(value))})."
+    why = f"Can't access attributes on a primitive-typed value ({type_name(type_of(value))})."
     if isinstance(value, list):
         why = said("cant_access_attributes_on_a")
         if isinstance(value, Set):
@@ -216,8 +213,6 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
             name = convert(key, "string")
             if name in value:
                 return value[name]
-            if not isinstance(value, Map) and name is not None:
-                raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node)
             raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node)
         if isinstance(value, list):
             at = convert(key, "number")
@@ -329,7 +324,7 @@ def _tried(scope: Scope, *nodes: Node | None) -> None:
 
 
 def _holds(condition: Node | None, scope: Scope) -> Any:
-    return condition is None or _truth(condition, scope, "The 'if' clause value is invalid")
+    return condition is None or _truth(condition, scope)
 
 
 def _for_object(node: Node, scope: Scope) -> Any:
@@ -361,7 +356,7 @@ def _for_object(node: Node, scope: Scope) -> Any:
     return dict(sorted(found.items()))
 
 
-def _truth(node: Node, scope: Scope, why: str) -> Any:
+def _truth(node: Node, scope: Scope) -> Any:
     value = bare(evaluate(node, scope))
     try:
         if value is None:
@@ -376,7 +371,7 @@ def _truth(node: Node, scope: Scope, why: str) -> Any:
 
 def _conditional(node: Node, scope: Scope) -> Any:
     condition = evaluate(node[2], scope)
-    holds = _truth(["lit", node[2][1], condition], scope, "")
+    holds = _truth(["lit", node[2][1], condition], scope)
     if isinstance(holds, Unknown):
         results = [evaluate(node[3], scope), evaluate(node[4], scope)]
         kinds = [type_of(each) for each in results if each is not None]

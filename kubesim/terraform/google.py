@@ -46,14 +46,11 @@ class Google:
         wait: Callable[[], None],
     ) -> None:
         """``token`` is the pod's own, where the environment has none."""
-        self.given, self.defaults = (
-            given,
-            {
-                "project": given.get("project") or environment.get("GOOGLE_PROJECT"),
-                "region": given.get("region") or environment.get("GOOGLE_REGION"),
-            },
-        )
-        self.defaults["location"] = given.get("zone") or environment.get("GOOGLE_ZONE")
+        self.defaults = {
+            "project": given.get("project") or environment.get("GOOGLE_PROJECT"),
+            "region": given.get("region") or environment.get("GOOGLE_REGION"),
+            "location": given.get("zone") or environment.get("GOOGLE_ZONE"),
+        }
         token = given.get("access_token") or environment.get("GOOGLE_OAUTH_ACCESS_TOKEN") or token
         server = (
             f"https://{environment['KUBERNETES_SERVICE_HOST']}" if "KUBERNETES_SERVICE_HOST" in environment else ""

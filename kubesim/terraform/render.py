@@ -11,7 +11,7 @@ from kubesim.terraform.decode import differences
 from kubesim.terraform.diagnostics import said
 from kubesim.terraform.plan import Planner
 from kubesim.terraform.rows import sequences, sets
-from kubesim.terraform.schema import Block, conformed, resource_type
+from kubesim.terraform.schema import Block, resource_type
 from kubesim.terraform.state import Held, State
 from kubesim.terraform.values import Map, Sensitive, Set, Unknown, bare, hcl, marked, quoted
 
@@ -438,11 +438,10 @@ def state_text(state: State) -> str:
 
 def instance_text(held: Held) -> str:
     """Return what ``show`` says of an instance."""
-    kind = resource_type(held.mode, held.type)
+    kind, value = resource_type(held.mode, held.type), held.value
     word = "data" if held.mode == "data" else "resource"
     if kind is None:
         return f'{word} "{held.type}" "{held.name}" {{}}'
-    value = conformed(kind.schema, held.attributes)
     return "\n".join(
         [f'{word} "{held.type}" "{held.name}" {{', *Renderer(show=True).block(kind.schema, value, value, 1), "}"]
     )

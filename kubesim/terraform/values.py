@@ -107,16 +107,13 @@ def type_of(value: Any) -> Type:
     return ANY
 
 
-NAMES = {"string": "string", "number": "number", "bool": "bool", ANY: "dynamic"}
-
-
 def type_name(kind: Type) -> str:
     """Return a type as messages name it."""
     if isinstance(kind, str):
-        return NAMES[kind]
+        return kind
     if kind[0] in ("object", "tuple"):
         return str(kind[0])
-    return f"{kind[0]} of {type_name(kind[1])}" if kind[1] != ANY else f"{kind[0]} of dynamic"
+    return f"{kind[0]} of {type_name(kind[1])}"
 
 
 def known(value: Any) -> bool:
@@ -320,9 +317,7 @@ def common(one: Any, other: Any) -> tuple[Any, Any]:
             found = [one, other]
             found[given] = convert(found[given], kinds[wanted])
             return found[0], found[1]
-    if names[0] == names[1] == "tuple":
-        return one, other
-    if names[0] == names[1] == "object":
+    if names[0] == names[1] and names[0] in ("tuple", "object"):
         return one, other
     raise ConvertError(f"the 'true' value is {type_name(kinds[0])}, but the 'false' value is {type_name(kinds[1])}")
 
