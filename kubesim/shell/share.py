@@ -107,8 +107,8 @@ class Disk(Room):
 CLUSTER_RATE, CLUSTER_BURST_S = 0.4, 2.0
 CONTAINER_RATE, CONTAINER_BURST_S = 0.2, 1.0
 CLUSTER_ROOM, CONTAINER_ROOM = 256 << 20, 64 << 20
-MAX_WORKERS = 2
-"""Processes of the host that compute for a cluster's containers at a time."""
+MAX_WORKERS, MAX_TERRAFORMS = 2, 4
+"""Processes of the host that compute for a cluster's containers at a time; a Terraform may wait for an answer."""
 
 
 @dataclass(slots=True)
@@ -119,6 +119,7 @@ class Share:
     disk: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
     memory: Room = field(default_factory=lambda: Room(CLUSTER_ROOM))
     workers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_WORKERS))
+    terraforms: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_TERRAFORMS))
 
     def of_container(self) -> tuple[Allowance, Room]:
         """Return the computing and the memory that one more container may have."""

@@ -22,13 +22,12 @@ from kubesim.shell.tools import web
 from kubesim.terraform.state import VERSION
 
 WORKER = Path(__file__).with_name("worker.py")
-MAX_LINE, MAX_FILE, MAX_NAMES, MAX_CACHED = 16 << 20, 1 << 20, 2000, 300
-MAX_WORKERS = 4
+MAX_LINE, MAX_FILE, MAX_NAMES, MAX_CACHED = 16 << 20, 1 << 20, 2000, 16 << 20
 CONNECT_S = 30.0
 KILLED = "terraform: the configuration takes more time or memory than practice clusters grant\n"
 HARD_CPU_S = 3.0
-_files: OrderedDict[str, Any] = OrderedDict()
-"""Files that have been parsed, by their text's digest: the same file is never parsed twice."""
+_files: OrderedDict[str, str] = OrderedDict()
+"""Files that have been parsed, as JSON, by their text's digest: MAX_CACHED characters, those of longest ago go."""
 
 
 def worker_command() -> list[str]:
@@ -65,21 +64,27 @@ class _Run:
             self._typing.cancel()
 
     async def run(self) -> int:
+        try:
+            async with self.process.machine.share.terraforms:
+                ended = await self._work()
+        finally:
+            self.process.machine.computing.spend(time.perf_counter(), self.used)
+        if not ended:
+            await self.process.error(KILLED)
+        return self.status
+
+    async def _work(self) -> bool:
         self.process.handlers["INT"] = self.process.handlers["TERM"] = self.interrupt
         child = await asyncio.create_subprocess_exec(
             *worker_command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL, env={}, limit=MAX_LINE,
         )  # fmt: skip
         try:
-            ended = await self._talk(child)
+            return await self._talk(child)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
             await child.wait()
-            self.process.machine.computing.spend(time.perf_counter(), self.used)
-        if not ended:
-            await self.process.error(KILLED)
-        return self.status
 
     async def _talk(self, child: asyncio.subprocess.Process) -> bool:
         """Serve the worker until it ends; False where it was killed by its limits."""
@@ -159,11 +164,11 @@ class _Run:
         digest = hashlib.sha256(text.encode()).hexdigest()
         if digest in _files:
             _files.move_to_end(digest)
-        return {"text": text, "digest": digest, "body": _files.get(digest)}
+        return {"text": text, "digest": digest, "body": json.loads(_files.get(digest, "null"))}
 
     async def _parsed(self, digest: str, body: Any) -> None:
-        _files[digest] = body
-        while len(_files) > MAX_CACHED:
+        _files[digest] = json.dumps(body)
+        while sum(map(len, _files.values())) > MAX_CACHED:
             _files.popitem(last=False)
 
     async def _write(self, path: str, text: str) -> str | None:

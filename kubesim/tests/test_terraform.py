@@ -1,11 +1,14 @@
 """Terraform in containers: its language, its commands, its state, and what it refuses to be drawn into."""
 
+import asyncio
 import json
 import time
+from collections import OrderedDict
 
 import pytest
 
 from kubesim.shell.files import File
+from kubesim.terraform import tool
 from kubesim.terraform.fmt import formatted
 from kubesim.terraform.schema import quantity
 from kubesim.terraform.state import dump, parse, parsed_address
@@ -180,6 +183,37 @@ async def test_a_hostile_workspace_ends_in_a_clear_error(name):
     assert problem in " ".join(said.replace("│", "").split()), said[:600]
     assert "root:" not in said
     assert time.process_time() - began < 2
+
+
+async def test_a_cluster_runs_only_so_many_at_a_time(monkeypatch):
+    running, most, work = 0, 0, tool._Run._work
+
+    async def counted(self):
+        nonlocal running, most
+        running, most = running + 1, max(most, running + 1)
+        try:
+            return await work(self)
+        finally:
+            running -= 1
+
+    monkeypatch.setattr(tool._Run, "_work", counted)
+    made = machine("debian")
+    made.files.walk("/usr/bin").node.put("terraform", File(program="gnu:terraform", mode=0o755))
+    made.share.terraforms = asyncio.Semaphore(2)
+    text, _ = await run("for i in 1 2 3 4; do terraform fmt & done; wait; echo done", made=made)
+    assert (most, text.endswith("done\n")) == (2, True)
+
+
+async def test_parsed_files_are_kept_up_to_a_size(monkeypatch):
+    monkeypatch.setattr(tool, "MAX_CACHED", 100)
+    monkeypatch.setattr(tool, "_files", OrderedDict())
+    keep = tool._Run(machine("toolbox"))._parsed
+    for digest, size in (("a", 40), ("b", 40), ("c", 40), ("d", 400)):
+        await keep(digest, "x" * size)
+        assert sum(map(len, tool._files.values())) <= 100
+    assert not tool._files
+    await keep("e", "x")
+    assert [*tool._files] == ["e"]
 
 
 async def test_what_is_not_supported_is_refused_by_name():
