@@ -57,16 +57,14 @@ def _parsed(text: str | bytes) -> State:
 class InCluster:
     """A state in a Secret of the cluster."""
 
-    def __init__(
-        self, api: Api, namespace: str, suffix: str, workspace: str = "default", labels: dict[str, str] | None = None
-    ) -> None:
-        self.api, self.namespace, self.workspace, self.suffix = api, namespace, workspace, suffix
-        self.name = f"tfstate-{workspace}-{suffix}"
+    def __init__(self, api: Api, namespace: str, suffix: str, labels: dict[str, str] | None = None) -> None:
+        self.api, self.namespace = api, namespace
+        self.name = f"tfstate-default-{suffix}"
         self.labels = {
             **(labels or {}),
             "tfstate": "true",
             "tfstateSecretSuffix": suffix,
-            "tfstateWorkspace": workspace,
+            "tfstateWorkspace": "default",
             "app.kubernetes.io/managed-by": "terraform",
         }
         self.held = ""

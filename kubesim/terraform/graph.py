@@ -52,7 +52,6 @@ class World:
     """What all instances of modules share."""
 
     resources: Resources
-    workspace: str = "default"
     validating: bool = False
     version: int = 0
     needs: list[set[str]] = field(default_factory=lambda: [set()])
@@ -146,7 +145,7 @@ class Instance:
             case "path":
                 return {"module": self.module.folder, "root": ".", "cwd": self.world.resources.root}.get(first, ""), 1
             case "terraform":
-                return self.world.workspace, 1
+                return "default", 1
             case "data":
                 return self._resource("data", first, second or "", scope, [*node[1][:2], *steps[1][1][2:]]), 2
         return self._resource("managed", root, first, scope, span), 1

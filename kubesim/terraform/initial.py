@@ -83,7 +83,7 @@ def _init_backend(run: Run, root: Module, more: dict[str, str]) -> None:
         indent=2,
     )
     if item.name == "kubernetes":
-        api, space = cluster(run.host, config)
+        api = cluster(run.host, config)
         space = config.get("namespace") or run.host.environment.get("KUBE_NAMESPACE") or "default"
         path = f"/api/v1/namespaces/{space}/secrets?labelSelector=tfstate%3Dtrue"
         answer = api("GET", path)

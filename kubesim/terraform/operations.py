@@ -195,9 +195,7 @@ def _applied(run: Run, planner: Planner) -> int:
 
     applier = Applier(planner, run.host.say, keep, lambda: run.host.interrupted)
     try:
-        if planner.options.refresh_only:
-            planner.outputs = planner.outputs or {}
-        else:
+        if not planner.options.refresh_only:
             applier.run()
     finally:
         _keep(run, planner, applier)

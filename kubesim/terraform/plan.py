@@ -31,14 +31,13 @@ class Planner:
         text: Callable[[str], str],
         say: Callable[[str], None],
         folder: str,
-        workspace: str,
         options: Options,
     ) -> None:
         self.config, self.prior, self.options = root, state, options
         self.state = state.copy()
         """What there is now, as far as it has been looked at."""
         self.root, self.text, self.say = folder, text, say
-        self.world = World(self, workspace)
+        self.world = World(self)
         self.top = Instance(self.world, root)
         self.changes: dict[str, Change] = {}
         self.drift: dict[str, tuple[Held, Value | None]] = {}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from kubesim.terraform import schema
 from kubesim.terraform.backend import Backend, InCluster, Local
 from kubesim.terraform.changes import Options, Provider
 from kubesim.terraform.config import Module, load
-from kubesim.terraform.diagnostics import Problem, drawn, failure, said
+from kubesim.terraform.diagnostics import Problem, drawn, failure
 from kubesim.terraform.google import Google
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Kubernetes
@@ -28,8 +27,6 @@ class Run:
     host: Host
     asked: Arguments = field(default_factory=Arguments)
     backend: Backend | None = None
-    files: dict[str, Any] = field(default_factory=dict)
-    """The parsed files of a saved plan."""
     providers: dict[str, Provider] = field(default_factory=dict)
 
     def tell(self, problems: list[Problem]) -> None:
@@ -63,11 +60,11 @@ class Run:
             if f'"registry.terraform.io/hashicorp/{name}"' not in locked:
                 raise failure("inconsistent_dependency_lock_file", name=name)
 
-    def storage(self, root: Module | None, *, initial: bool = False) -> Backend:
+    def storage(self, root: Module | None) -> Backend:
         """Return where the state is. Raises Failure."""
         kept = json.loads(self.host.read(BACKEND) or "null")
         item = root.backend if root is not None else None
-        if root is not None and not initial:
+        if root is not None:
             wanted = item.name if item is not None else "local"
             if wanted != (kept or {"backend": {"type": "local"}})["backend"]["type"] and (wanted != "local" or kept):
                 raise failure(
@@ -79,19 +76,15 @@ class Run:
             path = (kept or {"backend": {"config": {}}})["backend"]["config"].get("path") or "terraform.tfstate"
             return Local(self.host, self.asked.one("state", path))
         config = {name: value for name, value in kept["backend"]["config"].items() if value is not None}
-        api, space = cluster(self.host, config)
         space = config.get("namespace") or self.host.environment.get("KUBE_NAMESPACE") or "default"
-        return InCluster(api, space, config["secret_suffix"], "default", config.get("labels"))
+        return InCluster(cluster(self.host, config), space, config["secret_suffix"], config.get("labels"))
 
     def provider(self, planner: Planner, held: Held) -> Provider:
         """Return the provider of an instance."""
         key = held.type.partition("_")[0]
         if key not in self.providers:
-            given = (
-                provider_values(planner.config, key, planner.top.scope(planner.config.providers[key]))
-                if key in planner.config.providers
-                else {}
-            )
+            item = planner.config.providers.get(key)
+            given = provider_values(item, key, planner.top.scope(item)) if item is not None else {}
             if key == "google":
                 self.providers[key] = Google(
                     given,
@@ -101,14 +94,14 @@ class Run:
                     self.host.wait,
                 )
             else:
-                self.providers[key] = Kubernetes(cluster(self.host, given)[0])
+                self.providers[key] = Kubernetes(cluster(self.host, given))
         held.provider = f'provider["registry.terraform.io/hashicorp/{key}"]'
         return self.providers[key]
 
     def planner(self, root: Module, state: State, options: Options, *, quiet: bool = False) -> Planner:
         """Return a planner of a configuration beside a state."""
         say = (lambda text: None) if quiet else self.host.say
-        return Planner(root, state, self.provider, self.host.text, say, self.host.folder, "default", options)
+        return Planner(root, state, self.provider, self.host.text, say, self.host.folder, options)
 
     def options(self) -> Options:
         """Return what the command line asks of a plan."""
@@ -125,7 +118,7 @@ class Run:
         """Return who holds a lock."""
         environment = self.host.environment
         user = environment.get("USER") or environment.get("LOGNAME") or "toolbox"
-        return said("itit2", it=user, it2=environment.get("HOSTNAME", "toolbox"))
+        return f"{user}@{environment.get('HOSTNAME', 'toolbox')}"
 
 
 def providers_of(root: Module) -> list[str]:

@@ -142,10 +142,10 @@ def _of_file(host: Host, path: str) -> list[tuple[str, Any, str]]:
 # ---- credentials
 
 
-def provider_values(root: Module, key: str, scope: Scope) -> dict[str, Any]:
+def provider_values(item: Item, key: str, scope: Scope) -> dict[str, Any]:
     """Return what the configuration of a provider says."""
-    item, known = root.providers.get(key), provider_schema(key)
-    if item is None or known is None:
+    known = provider_schema(key)
+    if known is None:
         return {}
     block = Block(known.attributes, {}, "single")
     body = {
@@ -159,36 +159,32 @@ def provider_values(root: Module, key: str, scope: Scope) -> dict[str, Any]:
     return {each: bare(value) for each, value in found.items() if value is not None}
 
 
-def cluster(host: Host, given: dict[str, Any]) -> tuple[Api, str]:
-    """Return the way to a cluster, and the usual namespace there. Raises Failure."""
+def cluster(host: Host, given: dict[str, Any]) -> Api:
+    """Return the way to a cluster. Raises Failure."""
     environment = host.environment
-    server, token = (
-        given.get("host") or environment.get("KUBE_HOST", ""),
-        given.get("token") or environment.get("KUBE_TOKEN", ""),
-    )
+    server = given.get("host") or environment.get("KUBE_HOST", "")
+    token = given.get("token") or environment.get("KUBE_TOKEN", "")
     path = given.get("config_path") or environment.get("KUBE_CONFIG_PATH", "")
     paths = (
         [path]
         if path
         else [*(given.get("config_paths") or ())] or environment.get("KUBE_CONFIG_PATHS", "").split(":")
     )
-    namespace = "default"
     path = next((each for each in paths if each), "")
     if path:
         config = _kubeconfig(host, path, given.get("config_context") or environment.get("KUBE_CTX", ""))
-        server, token, namespace = server or config[0], token or config[1], config[2]
+        server, token = server or config[0], token or config[1]
     elif not server and "KUBERNETES_SERVICE_HOST" in environment:
         server = (
             f"https://{environment['KUBERNETES_SERVICE_HOST']}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
         )
         token = token or host.read(f"{ACCOUNT}/token") or ""
-        namespace = host.read(f"{ACCOUNT}/namespace") or namespace
     headers = {"Authorization": f"Bearer {token.strip()}"} if token else {}
-    return Api(host.http, host.wait, (server or "http://localhost").rstrip("/"), headers), namespace
+    return Api(host.http, host.wait, (server or "http://localhost").rstrip("/"), headers)
 
 
-def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str, str]:
-    """Return server, token and namespace of a kubeconfig's context."""
+def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str]:
+    """Return server and token of a kubeconfig's context."""
     text = host.read(path)
     if text is None:
         raise failure("provider_was_supplied_an_invalid", path=path)
@@ -203,6 +199,6 @@ def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str, str]:
         token = user.get("token") or ""
         if not token and user.get("tokenFile"):
             token = host.read(posixpath.join(posixpath.dirname(host.path(path)), user["tokenFile"])) or ""
-        return server["server"], token, chosen.get("namespace") or "default"
+        return server["server"], token
     except (yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise failure("provider_was_supplied_an_invalid_2", path=path) from error

@@ -56,7 +56,8 @@ class Held:
     def order(self) -> tuple[Any, ...]:
         """What instances are sorted by."""
         return (
-            module_order(self.module),
+            len(module_steps(self.module)),
+            module_steps(self.module),
             self.mode != "data",
             self.type,
             self.name,
@@ -71,20 +72,9 @@ class Held:
         return conformed(kind.schema, self.attributes) if kind else self.attributes
 
 
-def module_order(module: str) -> tuple[Any, ...]:
-    """Return what modules are sorted by: those that are nearer to the root first."""
-    steps = [*module_steps(module)]
-    return (len(steps), steps)
-
-
 def module_steps(module: str) -> list[tuple[str, str]]:
     """Return the names of the calls of an address of a module, with the keys as text."""
     return re.findall(r'module\.([\w-]+)(\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?', module)
-
-
-def parsed_key(text: str | None) -> Key:
-    """Return the key of an instance from how addresses show it."""
-    return None if not text else json.loads(text[1:-1])
 
 
 def parsed_address(text: str) -> tuple[str, str, str, str, Key] | None:
@@ -92,7 +82,13 @@ def parsed_address(text: str) -> tuple[str, str, str, str, Key] | None:
     at, module = 0, ""
     while (found := ADDRESS.match(text, at)) is not None:
         if found[4] and found[4] != "module":
-            return module, "data" if found[3] else "managed", found[4], found[5], parsed_key(found[6])
+            return (
+                module,
+                "data" if found[3] else "managed",
+                found[4],
+                found[5],
+                json.loads(found[6][1:-1]) if found[6] else None,
+            )
         module += f"{'.' if module else ''}module.{found[1]}{found[2] or ''}"
         at = found.end()
     return None
@@ -142,10 +138,10 @@ class State:
 
 
 def _body(state: State) -> Any:
-    return json.loads(dump(state, check=False))["resources"], state.outputs
+    return json.loads(dump(state))["resources"], state.outputs
 
 
-def dump(state: State, *, check: bool = True) -> str:
+def dump(state: State) -> str:
     """Return the text of a state."""
     groups: dict[str, dict[str, Any]] = {}
     for held in state.sorted():
