@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from kubesim.terraform.decode import Value
 from kubesim.terraform.diagnostics import ProviderError, said
+from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Answer, Api, expanded_block, flattened_block
 from kubesim.terraform.schema import ResourceType, empty
 from kubesim.terraform.values import Unknown, bare
@@ -37,24 +37,17 @@ MOST_POLLS = 120
 class Google:
     """Reads and changes what a project has."""
 
-    def __init__(
-        self,
-        given: dict[str, Any],
-        environment: Mapping[str, str],
-        token: str,
-        send: Callable[..., Answer],
-        wait: Callable[[], None],
-    ) -> None:
+    def __init__(self, given: dict[str, Any], host: Host, token: str) -> None:
         """``token`` is the pod's own, where the environment has none."""
+        environment = host.environment
         self.defaults = {
             "project": given.get("project") or environment.get("GOOGLE_PROJECT"),
             "region": given.get("region") or environment.get("GOOGLE_REGION"),
             "location": given.get("zone") or environment.get("GOOGLE_ZONE"),
         }
         token = given.get("access_token") or environment.get("GOOGLE_OAUTH_ACCESS_TOKEN") or token
-        server = (
-            f"https://{environment['KUBERNETES_SERVICE_HOST']}" if "KUBERNETES_SERVICE_HOST" in environment else ""
-        )
+        address = environment.get("KUBERNETES_SERVICE_HOST")
+        server = f"https://{address}" if address else ""
         usual = {
             "compute": "compute/v1/",
             "container": "container/v1/",
@@ -64,7 +57,7 @@ class Google:
         self.endpoints = {
             name: given.get(f"{name}_custom_endpoint") or f"{server}/{path}" for name, path in usual.items()
         }
-        self.api = Api(send, wait, "", {"Authorization": f"Bearer {token.strip()}"} if token else {})
+        self.api = Api(host.http, host.wait, "", {"Authorization": f"Bearer {token.strip()}"} if token else {})
 
     def private(self, kind: ResourceType) -> str | None:
         """Return that nothing is kept beside the attributes."""

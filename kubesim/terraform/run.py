@@ -86,13 +86,7 @@ class Run:
             item = planner.config.providers.get(key)
             given = provider_values(item, key, planner.top.scope(item)) if item is not None else {}
             if key == "google":
-                self.providers[key] = Google(
-                    given,
-                    self.host.environment,
-                    self.host.read(f"{ACCOUNT}/token") or "",
-                    self.host.http,
-                    self.host.wait,
-                )
+                self.providers[key] = Google(given, self.host, self.host.read(f"{ACCOUNT}/token") or "")
             else:
                 self.providers[key] = Kubernetes(cluster(self.host, given))
         held.provider = f'provider["registry.terraform.io/hashicorp/{key}"]'
