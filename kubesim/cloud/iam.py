@@ -61,7 +61,12 @@ class Iam:
         return any(_grants(role, permission) for role in self._roles_of(members_of(user)))
 
     def refusal(self, user: User, attributes: Attributes) -> str | None:
-        """Return why IAM does not permit a request to the cluster's API; None where it does."""
+        """Return why IAM does not permit a request to the cluster's API; None where it does.
+
+        Tokens of the cluster's own accounts are known to RBAC alone, as on GKE: IAM maps Google's identities.
+        """
+        if user.name.startswith(ACCOUNT_PREFIX):
+            return ""
         known = bool(EMAIL.fullmatch(user.name))  # to Google, and not to the cluster alone
         roles = [*self._roles_of(members_of(user))] if attributes.resource else []
         if not roles and not (known and attributes.resource):

@@ -144,6 +144,14 @@ async def test_a_project_role_counts_in_the_cluster_as_well(live, ask):
     assert live.ask(allowed)
 
 
+async def test_a_role_of_the_project_gives_accounts_of_the_cluster_nothing_in_it(live, ask, account):
+    member, token = account
+    assert (await grant(ask, "roles/container.admin", member))[0] == 200
+    assert (await ask("GET", CLUSTER, token=token))[0] == 200
+    status, refused = await ask("GET", "/api/v1/namespaces/kube-system/secrets", token=token)
+    assert (status, refused["reason"]) == (403, "Forbidden")
+
+
 async def test_two_changes_of_a_policy_at_once_are_not_both_taken(ask):
     _, policy = await ask("POST", f"{PROJECT}:getIamPolicy", {})
     assert (await grant(ask, "roles/browser", "user:ada@example.com"))[0] == 200
