@@ -89,7 +89,7 @@ def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox
     terraform = box.terraform if box else None
     suffix = rails.suffix if rails else ""
     if terraform:
-        objects += terraform_account.foundation(terraform, home, SERVICE_ACCOUNT, suffix)
+        objects += terraform_account.foundation(terraform, home, SERVICE_ACCOUNT, suffix, namespaces)
     if rails and rails.grants is not None:
         made = terraform.namespaces if terraform else ()
         objects += access_policy.objects(username(home), suffix, [*namespaces, *made])

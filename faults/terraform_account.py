@@ -7,7 +7,7 @@ their objects of none. All bindings are cut with the candidate's access.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from faults.packs import AccessRule, Workspace
@@ -16,7 +16,7 @@ from faults.toolbox_place import HOME, TERRAFORM_ACCOUNT
 Obj = dict[str, Any]
 NAME = TERRAFORM_ACCOUNT
 TOKEN = "terraform-token"  # noqa: S105 - the name of a Secret
-POLICY = "terraform-policy"
+POLICY, WORKLOADS = "terraform-policy", "terraform-workloads"
 MOUNT = "/var/run/secrets/terraform"
 KUBECONFIG = f"{HOME}/.kube/terraform"
 API = "https://kubernetes.default.svc"
@@ -33,15 +33,19 @@ def username(home: str) -> str:
     return f"system:serviceaccount:{home}:{NAME}"
 
 
-def foundation(workspace: Workspace, home: str, candidate: str, suffix: str) -> list[Obj]:
-    """Return the state's namespace, and the admission policy. ``candidate`` is the name of their service account."""
+def foundation(
+    workspace: Workspace, home: str, candidate: str, suffix: str, namespaces: Sequence[str] = ()
+) -> list[Obj]:
+    """Return the state's namespace, and the admission policies.
+
+    ``candidate`` is the name of their service account, ``namespaces`` are those of the session, where they run pods.
+    """
     labels = {_ENFORCE: LEVELS[0]}
-    name = POLICY + suffix
-    binding = {"policyName": name, "validationActions": ["Deny"]}
+    rules = _validations(workspace, candidate, NAME + suffix) | _grants(workspace, candidate, [home, *namespaces])
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": workspace.state, "labels": labels}},
-        {**_policy_object("ValidatingAdmissionPolicy", name), "spec": _policy(workspace, home, candidate)},
-        {**_policy_object("ValidatingAdmissionPolicyBinding", name), "spec": binding},
+        *_policy(POLICY + suffix, f"request.userInfo.username == '{username(home)}'", rules),
+        *_policy(WORKLOADS + suffix, _of_accounts(workspace), _bounds(workspace), _EVERYTHING),
     ]
 
 
@@ -103,35 +107,49 @@ def _policy_object(kind: str, name: str) -> Obj:
     return {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": name}}
 
 
-def _policy(workspace: Workspace, home: str, candidate: str) -> Obj:
-    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}
-    return {
+_CHANGES = {"resources": ["*"], "operations": ["CREATE", "UPDATE", "DELETE"]}
+_EVERYTHING = {"resources": ["*/*"], "operations": ["CREATE", "UPDATE", "DELETE", "CONNECT"]}
+
+
+def _policy(name: str, whose: str, rules: Mapping[str, str], matched: Obj = _CHANGES) -> list[Obj]:
+    """Return a policy for the requests of some users (an expression), and what puts it into force."""
+    spec = {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [{**everything, "operations": ["CREATE", "UPDATE", "DELETE"]}]},
+        "matchConstraints": {"resourceRules": [{"apiGroups": ["*"], "apiVersions": ["*"], **matched}]},
         "matchConditions": [
-            {"name": "terraform", "expression": f"request.userInfo.username == '{username(home)}'"},
+            {"name": "account", "expression": whose},
             {"name": "change", "expression": f"!(request.resource.group in {_listed(_REVIEWS)})"},
         ],
-        "variables": [{"name": name, "expression": text} for name, text in _VARIABLES.items()],
+        "variables": [{"name": variable, "expression": text} for variable, text in _VARIABLES.items()],
         "validations": [
             {"expression": expression, "message": message, "reason": "Forbidden"}
-            for message, expression in _validations(workspace, candidate).items()
+            for message, expression in rules.items()
         ],
     }
+    return [
+        {**_policy_object("ValidatingAdmissionPolicy", name), "spec": spec},
+        {
+            **_policy_object("ValidatingAdmissionPolicyBinding", name),
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        },
+    ]
 
 
 _VARIABLES = {
     "isNamespace": "request.resource.group == '' && request.resource.resource == 'namespaces'",
     "isAccess": f"request.resource.group == '{_RBAC}'",
+    "isSecret": "request.resource.group == '' && request.resource.resource == 'secrets'",
+    "isAccount": "request.resource.group == '' && request.resource.resource == 'serviceaccounts'",
+    "isBinding": f"request.resource.group == '{_RBAC}' && request.resource.resource.endsWith('bindings')",
     "name": "request.operation == 'DELETE' ? oldObject.metadata.name : object.metadata.name",
 }
 
 
-def _validations(workspace: Workspace, candidate: str) -> dict[str, str]:
-    """Return message -> expression."""
+def _validations(workspace: Workspace, candidate: str, own: str) -> dict[str, str]:
+    """Return message -> expression: where Terraform may write, and what. ``own`` names its role and binding."""
     made, inside = _listed(workspace.namespaces), _listed([workspace.state, *workspace.namespaces])
     objects = _listed([f"{kind.lower()}s/{name}" for kind, name in workspace.objects])
-    own = _listed([candidate, NAME])
+    state = workspace.state
     return {
         "Terraform changes its own namespaces only": (
             f"variables.isNamespace || request.namespace == '' || request.namespace in {inside}"
@@ -147,9 +165,54 @@ def _validations(workspace: Workspace, candidate: str) -> dict[str, str]:
             "!variables.isAccess || request.namespace != '' || "
             f"(request.resource.resource + '/' + variables.name) in {objects}"
         ),
+        f"Terraform changes service accounts of {state} by name only": (
+            f"!variables.isAccount || request.namespace != '{state}' || "
+            f"('serviceaccounts/' + variables.name) in {objects}"
+        ),
+        "Terraform writes no Secrets but its state": (
+            f"!variables.isSecret || (request.namespace == '{state}' && variables.name.startsWith('tfstate-') && "
+            "(request.operation == 'DELETE' || !has(object.type) || object.type == 'Opaque'))"
+        ),
+        "the access of this shift is not Terraform's": (
+            f"!variables.isAccess || !(variables.name == '{own}' || variables.name.startsWith('{candidate}-'))"
+        ),
+    }
+
+
+def _grants(workspace: Workspace, candidate: str, homes: Sequence[str]) -> dict[str, str]:
+    """Return message -> expression: which access Terraform may give, and to whom."""
+    named = _listed([name for kind, name in workspace.objects if kind == "ClusterRole"])
+    own = _listed([candidate, NAME])
+    return {
         "access may not be given to the accounts of this shift": (
             "!variables.isAccess || request.operation == 'DELETE' || !has(object.subjects) || object.subjects.all(s, "
-            f"s.kind == 'ServiceAccount' ? !(s.name in {own}) : !s.name.startsWith('system:'))"
+            f"s.kind == 'ServiceAccount' ? !(s.name in {own} || s.namespace in {_listed(homes)}) "
+            ": !s.name.startsWith('system:'))"
+        ),
+        "Terraform binds its own roles only": (
+            "!variables.isBinding || request.operation == 'DELETE' || "
+            f"(object.roleRef.kind == 'ClusterRole' ? object.roleRef.name in {named} : request.namespace != '')"
+        ),
+        "roles may not grant roles, or other users' names": (
+            "!variables.isAccess || request.operation == 'DELETE' || !has(object.rules) || object.rules == null || "
+            "object.rules.all(r, r.verbs.all(v, !(v in ['bind', 'escalate', 'impersonate'])))"
+        ),
+    }
+
+
+def _of_accounts(workspace: Workspace) -> str:
+    """Return the expression for the service accounts that Terraform may give access to, and with them others."""
+    spaces = [workspace.state, *workspace.namespaces]
+    starts = (f"request.userInfo.username.startsWith('system:serviceaccount:{space}:')" for space in spaces)
+    return " || ".join(starts)
+
+
+def _bounds(workspace: Workspace) -> dict[str, str]:
+    """Return message -> expression: what those accounts may do with whatever roles, as a candidate may be able to."""
+    return {
+        "accounts of Terraform's namespaces change workloads of these only": (
+            f"request.namespace in {_listed([workspace.state, *workspace.namespaces])} && !variables.isAccess && "
+            "!variables.isNamespace && !variables.isSecret && !variables.isAccount && request.operation != 'CONNECT'"
         ),
     }
 

@@ -115,13 +115,59 @@ def test_terraform_makes_what_the_packs_name_and_nothing_else(session, kube, ter
         assert "may not be given" in terraform(line)
     assert "may not be given" in terraform(binding("own", name="system:serviceaccounts:toolbox", **GROUP))
     assert "created" in terraform(binding("engineers", name="engineers", **GROUP))
-    assert "created" in terraform(create("Secret", "tfstate", "platform"))
+    assert "created" in terraform(create("Secret", "tfstate-default-x", "platform"))
     assert "orbidden" in terraform("kubectl get secrets -n kube-system")
 
     services.revoke_access(run=session)
     assert "orbidden" in terraform("kubectl get ns")
     services.restore_access(run=session)
     assert "tenant-a" in terraform("kubectl get ns")
+
+
+def cluster_binding(role):
+    subject = {"kind": "ServiceAccount", "name": "job-launcher", "namespace": "platform"}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    return create("ClusterRoleBinding", "job-launcher", roleRef=reference, subjects=[subject])
+
+
+def test_terraform_binds_no_role_but_its_own_and_gets_no_token_of_others(terraform, kube):
+    """The launcher changes workloads of Terraform's namespaces only, whatever its role."""
+    terraform(namespace("tenant-a"))
+    terraform("kubectl delete clusterroles,clusterrolebindings job-launcher")
+    notes = {"kubernetes.io/service-account.name": "job-launcher"}
+    token = {"metadata": {"name": "tfstate-own", "namespace": "platform", "annotations": notes}}
+    secret = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token", **token}
+    assert "no Secrets but its state" in terraform(f"echo '{json.dumps(secret)}' | kubectl create -f -")
+    assert "no Secrets but its state" in terraform(create("Secret", "own", "platform"))
+    assert "by name only" in terraform("kubectl create sa own -n platform")
+    assert "created" in terraform("kubectl create sa job-launcher -n platform")
+    assert "binds its own roles only" in terraform(cluster_binding("cluster-admin"))
+    admin = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    assert "binds its own roles only" in terraform(create("RoleBinding", "own", "tenant-a", roleRef=admin))
+    assert "may not be given" in terraform(binding("own", kind="ServiceAccount", name="default", namespace="shift"))
+    grants = {"rules": [{"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]}]}
+    assert "may not grant roles" in terraform(create("ClusterRole", "job-launcher", **grants))
+    own = next(role for role in kube.list("rbac.authorization.k8s.io/v1", "Role", "platform"))
+    name = own["metadata"]["name"]
+    assert "not Terraform's" in terraform(f"kubectl label role {name} -n platform a=b")
+
+    assert "created" in terraform(create("ClusterRole", "job-launcher", **ALL))
+    assert "created" in terraform(cluster_binding("job-launcher"))
+    made, _ = kube.token_request("platform", "job-launcher", seconds=600)
+
+    def launcher(line):
+        own = f"sed 's/token: .*/token: {made}/' $KUBECONFIG > /tmp/launcher; export KUBECONFIG=/tmp/launcher"
+        return terraform(f"{own}; kubectl {line}")
+
+    assert "created" in launcher("create job one --image=busybox:1.36 -n tenant-a")
+    for line in (
+        "create sa own -n kube-system",
+        "delete clusterrolebinding job-launcher",
+        "delete secret tfstate-default-x -n platform",
+        "create job one --image=busybox:1.36 -n shift",
+        "exec toolbox -n toolbox -- id",
+    ):
+        assert "workloads of these only" in launcher(line), line
 
 
 def test_a_session_without_a_workspace_has_no_such_account(plain):
