@@ -135,6 +135,9 @@ def _policy(name: str, whose: str, rules: Mapping[str, str], matched: Obj = _CHA
     ]
 
 
+_MIGHTY_GROUPS = ("*", _RBAC, "admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io")
+_MIGHTY_RESOURCES = ("*", "secrets", "serviceaccounts", "nodes")
+"""Of the core group. Whoever is bound to a role may be impersonated by the candidate, or asked by their programs."""
 _VARIABLES = {
     "isNamespace": "request.resource.group == '' && request.resource.resource == 'namespaces'",
     "isAccess": f"request.resource.group == '{_RBAC}'",
@@ -196,6 +199,12 @@ def _grants(workspace: Workspace, candidate: str, homes: Sequence[str]) -> dict[
         "roles may not grant roles, or other users' names": (
             "!variables.isAccess || request.operation == 'DELETE' || !has(object.rules) || object.rules == null || "
             "object.rules.all(r, r.verbs.all(v, !(v in ['bind', 'escalate', 'impersonate'])))"
+        ),
+        "cluster roles may reach neither every API group nor Secrets, access, policies or nodes": (
+            "!variables.isAccess || request.namespace != '' || request.operation == 'DELETE' || "
+            "!has(object.rules) || object.rules == null || object.rules.all(r, has(r.apiGroups) && "
+            f"r.apiGroups.all(g, !(g in {_listed(_MIGHTY_GROUPS)})) && "
+            f"(!('' in r.apiGroups) || r.resources.all(x, !(x.split('/')[0] in {_listed(_MIGHTY_RESOURCES)}))))"
         ),
     }
 

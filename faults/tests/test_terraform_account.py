@@ -151,7 +151,12 @@ def test_terraform_binds_no_role_but_its_own_and_gets_no_token_of_others(terrafo
     name = own["metadata"]["name"]
     assert "not Terraform's" in terraform(f"kubectl label role {name} -n platform a=b")
 
-    assert "created" in terraform(create("ClusterRole", "job-launcher", **ALL))
+    secrets = {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}
+    for rules in (ALL, secrets, {"rules": [{"nonResourceURLs": ["*"], "verbs": ["get"]}]}):
+        assert "may reach neither" in terraform(create("ClusterRole", "job-launcher", **rules))
+    kube.create(
+        {"apiVersion": admin["apiGroup"] + "/v1", "kind": "ClusterRole", "metadata": {"name": "job-launcher"}, **ALL}
+    )
     assert "created" in terraform(cluster_binding("job-launcher"))
     made, _ = kube.token_request("platform", "job-launcher", seconds=600)
 
