@@ -98,7 +98,7 @@ class StateRead:
 
 @dataclass(frozen=True, slots=True)
 class CloudRead:
-    """What there is of a kind (``Firewall``, ``NodePool``, ``Project``) in the cloud project around the cluster.
+    """All objects of a kind (``Firewall``, ``NodePool``, ``Project``) in the cloud project around the cluster.
 
     The expression sees a list: of resources as the cloud's API has them, and for ``Project`` of its bindings.
     """

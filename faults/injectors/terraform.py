@@ -47,7 +47,7 @@ class Apply:
 
     @property
     def target(self) -> Target:
-        """Where the first root's state will be."""
+        """The Secret that will hold the first root's state."""
         return Target("v1", "Secret", self.state, secret_name(self.roots[0]))
 
 
