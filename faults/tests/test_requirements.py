@@ -278,19 +278,19 @@ def test_scenarios_that_no_cluster_satisfies_together_are_told_apart(wanted, wor
 def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_or_brings_the_same_code():
     taker = next(pack for pack in PACKS if pack.takes_away)
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
-    assert [pack.slug for pack in judged] == ["slow-training"]
+    assert [pack.slug for pack in judged] == ["gpu-readiness", "slow-training"]
     coded = [pack for pack in PACKS if pack.workspace]
     assert [pack.slug for pack in coded] == ["jobs-refused", "new-tenant-offline"]
     for apart in coded:  # both bring the platform's code, which is applied once in a cluster
         others = [pack for pack in PACKS if not pack.needs_free and pack is not apart]
         assert refusal_together(packs=[pack for pack in others if pack not in judged]) == ""
         assert refusal_together(packs=[pack for pack in others if pack is not taker]) == ""
-    for both in ([taker, *judged], [*judged, taker]):
-        assert refusal_together(packs=both) == (
-            "“The service that nobody can watch” and “A training job that takes weeks instead of hours” cannot be in "
-            "one interview: until it is repaired, the first takes the GPU metrics away by which the second is "
-            "judged. Leave one of them out."
-        )
+    for other in judged:
+        for both in ([taker, other], [other, taker]):
+            assert refusal_together(packs=both) == (
+                f"“The service that nobody can watch” and “{other.title}” cannot be in one interview: until it is "
+                "repaired, the first takes the GPU metrics away by which the second is judged. Leave one of them out."
+            )
 
 
 def test_two_scenarios_with_the_platforms_code_cannot_be_in_one_interview():
