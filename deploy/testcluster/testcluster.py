@@ -286,7 +286,7 @@ class Testcluster:
             *(f"--etcd-servers={etcd}", f"--secure-port={port}", f"--bind-address={HOST}"),
             *(f"--advertise-address={ADVERTISED}", "--service-cluster-ip-range=10.96.0.0/16"),
             *("--service-account-issuer=https://kubernetes.default.svc", "--authorization-mode=Node,RBAC"),
-            "--enable-admission-plugins=NodeRestriction",
+            *("--enable-admission-plugins=NodeRestriction", "--feature-gates=InPlacePodVerticalScaling=false"),
             *(f"--service-account-key-file={at / 'sa.key'}", f"--service-account-signing-key-file={at / 'sa.key'}"),
             *(f"--tls-cert-file={at / 'apiserver.crt'}", f"--tls-private-key-file={at / 'apiserver.key'}"),
             *(f"--client-ca-file={at / 'ca.crt'}", "--allow-privileged=true"),

@@ -45,8 +45,6 @@ if TYPE_CHECKING:
 
 CHANGING = ("services", "persistentvolumeclaims")
 """Kinds that can come to ask for more of a quota when they change."""
-IN_PLACE = {"ephemeralcontainers": podchanges.ephemeral_errors, "resize": podchanges.resize_errors}
-"""What is wrong with a change of a pod through these subresources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,9 +262,8 @@ def on_update(ops: Operations, kind: Kind, old: Obj, new: Obj, subresource: str,
             quota.check(ops, kind, new, old)
     elif subresource == "status":
         validate_status(kind, old, new, options.warnings)
-    elif subresource in IN_PLACE:
-        errors = IN_PLACE[subresource](old, new)
-        if errors:
+    elif subresource == "ephemeralcontainers":
+        if errors := podchanges.ephemeral_errors(old, new):
             raise status.invalid(kind, new["metadata"]["name"], errors)
         quota.check(ops, kind, new, old)
     podsecurity.check(ops, kind, old, new, subresource, options)

@@ -45,23 +45,7 @@ def restricted(kind: Kind, old: Obj, new: Obj, subresource: str) -> Obj:
     if subresource == "ephemeralcontainers":
         spec = {**old["spec"], "ephemeralContainers": new.get("spec", {}).get("ephemeralContainers")}
         return {**old, "metadata": dict(old["metadata"]), "spec": {k: v for k, v in spec.items() if v is not None}}
-    if subresource == "resize":
-        kept = {name: _resized(old["spec"], new.get("spec", {}), name) for name in ("containers", "initContainers")}
-        spec = {**old["spec"], **{name: value for name, value in kept.items() if value}}
-        return {**old, "metadata": dict(old["metadata"]), "spec": spec}
     return _with(new, "status", old.get("status")) if kind.has_status else new
-
-
-def _resized(old: Obj, new: Obj, field: str) -> list[Obj]:
-    """Return containers with new resources; where others are named than before, the new ones, to be refused."""
-    before, after = old.get(field) or [], new.get(field) or []
-    if [entry["name"] for entry in before] != [entry.get("name") for entry in after]:
-        return list(after)
-    names = ("resources", "resizePolicy")
-    return [
-        {**earlier, **{name: later[name] for name in names if name in later}}
-        for earlier, later in zip(before, after, strict=True)
-    ]
 
 
 def _with(obj: Obj, name: str, value: Any) -> Obj:

@@ -29,7 +29,7 @@ from kubesim.controllers.quota import QuotaController
 from kubesim.controllers.replicaset import ReplicaSetController, ReplicationControllerController
 from kubesim.controllers.statefulset import StatefulSetController
 from kubesim.controllers.tokens import CertificateController, TokenController
-from kubesim.controllers.volumes import EphemeralVolumeController, Provisioner, VolumeController
+from kubesim.controllers.volumes import Provisioner, VolumeController
 from kubesim.informer import Informers
 from kubesim.schema.kinds import registry
 
@@ -41,7 +41,7 @@ NOT_COUNTED = (*NOT_COLLECTED, "events.events.k8s.io")
 PLAIN: tuple[Callable[[Context], Controller], ...] = (
     ReplicaSetController, ReplicationControllerController, DeploymentController, StatefulSetController,
     DaemonSetController, JobController, CronJobController, EndpointsController, MirroringController,
-    DisruptionController, AggregationController, AutoscalerController, VolumeController, EphemeralVolumeController,
+    DisruptionController, AggregationController, AutoscalerController, VolumeController,
     Provisioner, PolicyStatusController, FlowSchemaController, TaintEvictionController,
     PodCollector, NodeController,
 )  # fmt: skip

@@ -96,7 +96,6 @@ class Settings:
     compute_mode: str = "Default"
     power_limit: float = 0.0
     """0 for the product's own."""
-    gpu_clocks: tuple[int, int] | None = None
     mig_pending: bool | None = None
     """The MIG mode after the next reset, where it differs from that of now."""
 

@@ -63,12 +63,10 @@ class Reading:
     def sm_clock(self) -> int:
         """Clock of the multiprocessors."""
         ceiling = self.device.product.clocks["most"][0]
-        low, high = self.state.settings.gpu_clocks or (0, ceiling)
         if not self.state.tasks:
-            return min(max(self.device.product.clocks["idle"][0], low), high)
+            return int(self.device.product.clocks["idle"][0])
         capped = 0.93 if "sw_power_cap" in self.throttle else 1.0
-        most = min(ceiling, high)
-        return most if capped * self._slow == 1.0 else round(most * self._slow * capped / 15) * 15
+        return ceiling if capped * self._slow == 1.0 else round(ceiling * self._slow * capped / 15) * 15
 
     @property
     def video_clock(self) -> int:

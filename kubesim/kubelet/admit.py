@@ -12,7 +12,6 @@ from kubesim.scheduler.state import ENDED, NodeState, PodInfo
 from kubesim.scheduler.terms import selects_node, untolerated
 
 SHORT = "Node didn't have enough resource: {}, requested: {}, used: {}, capacity: {}"
-CAPACITY = "Node didn't have enough capacity: {}, requested: {}, capacity: {}"
 FAILED = "Predicate {} failed: {}"
 OWN = ("cpu", "memory", "ephemeral-storage")
 """Resources that every node has; of others, those that a node does not have are not asked for."""
@@ -43,20 +42,6 @@ class Room:
         if uid in self.known:
             self.known.discard(uid)
             self.state.remove(uid)
-
-    def resize(self, pod: Obj) -> tuple[str, str] | None:
-        """Give a pod of this node what it asks for now; returns why it cannot be (reason, message)."""
-        info = PodInfo(pod)
-        for name in ("memory", "cpu"):
-            asked, capacity = info.requests.get(name, 0), self.state.allocatable.get(name, 0)
-            if asked > capacity:
-                return "Infeasible", CAPACITY.format(name, asked, capacity)
-        held = self.state.pods.get(info.uid, info)
-        self.leave(info.uid)
-        short = _short(info, self.state)
-        self.state.add(info if short is None else held)
-        self.known.add(info.uid)
-        return None if short is None else ("Deferred", short[1])
 
     async def refusal(self, client: Client, pod: Obj, others: Iterable[Obj]) -> tuple[str, str] | None:
         """Return why a pod is not taken (reason, message), counted anew with the node as it is now."""

@@ -53,7 +53,7 @@ class KubeletEndpoint(HttpServer):
             case ["metrics", "cadvisor"]:
                 cadvisor = import_module("kubesim.metrics.cadvisor")  # read when first wanted: nodes start sooner
                 return Response(200, cadvisor.page(self, self._clock.now().timestamp()).encode(), METRICS)
-            case ["metrics"] | ["metrics", "resource"] | ["stats", "summary"] as parts:
+            case ["metrics"] | ["metrics", "resource"] as parts:
                 return self._measured(parts)
             case ["configz"]:
                 config = {**configuration.DEFAULTS, **self.watch.config}
@@ -65,8 +65,6 @@ class KubeletEndpoint(HttpServer):
     def _measured(self, parts: list[str]) -> Response:
         pages = import_module("kubesim.metrics.kubelet_pages")
         now = self._clock.now().timestamp()
-        if parts == ["stats", "summary"]:
-            return Response(200, pages.summary(self, now), JSON)
         page = pages.resource_page if len(parts) == 2 else pages.own_page
         return Response(200, page(self, now), METRICS)
 

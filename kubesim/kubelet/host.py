@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.errors import Obj
 from kubesim.kubelet import hostfiles
 from kubesim.kubelet.agents import Agents
 from kubesim.kubelet.duties import Duties, Monitoring
@@ -141,7 +140,6 @@ class Host:
     """A node as one of its pods sees it. ``wake`` makes the kubelet look at the pod again.
 
     ``written`` is called when one of its processes has changed a file.
-    ``fits`` takes a pod of the node that asks for another size: why it cannot have it (reason, message), or None.
     """
 
     client: Client
@@ -152,5 +150,4 @@ class Host:
     telemetry: Monitoring
     machines: Machines
     duties: Duties
-    fits: Callable[[Obj], tuple[str, str] | None]
     written: Callable[[], None]

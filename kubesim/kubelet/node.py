@@ -419,7 +419,6 @@ class Kubelets:
                 self.telemetry,
                 self.machines,
                 self.duties,
-                self._rooms[node.name].resize,
                 lambda: self._written(key),
             ),
             record,

@@ -22,7 +22,7 @@ from kubesim.kubelet.pulls import Pulls
 from kubesim.kubelet.records import Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord, Reporter, disruption, group
-from kubesim.kubelet.storage import Eviction, Mounts, Resizing, Storage
+from kubesim.kubelet.storage import Eviction, Mounts, Storage
 from kubesim.times import parse
 
 CRASH_CODE = 255
@@ -66,7 +66,6 @@ class PodWorker:
         self._architecture = host.node.architecture
         self._stops = Stops(self.sandbox, self._warning)
         self._mounts = Mounts(self.sandbox, host.node.recorder)
-        self._resizing = Resizing(record, self.sandbox, host.fits)
         self._probes: dict[str, Probes] = {}
         self._hooks: dict[str, asyncio.Task[None]] = {}
         self._resumed = False
@@ -94,9 +93,6 @@ class PodWorker:
         await self.resume()
         if not ending:
             await self._mounts.sync()
-            done = self._resizing.sync(self.now)
-            if done:
-                await self._recorder.normal(self.record.pod, "ResizeCompleted", done)
             await self._stop_changed()
         if ending and not self._started_ending:
             await self._begin_ending()
@@ -112,7 +108,7 @@ class PodWorker:
             self.sandbox.release()
             keeping.clear(self.sandbox)
         await self._reporter.report(self.now)
-        later = (self._mounts.retry_at, self._deadline(), self._resizing.due, self._space_due())
+        later = (self._mounts.retry_at, self._deadline(), self._space_due())
         dues = (due, *later)
         moments = [at for at in dues if at is not None]
         return max(0.0, (min(moments) - self.now).total_seconds()) if moments else None
@@ -123,8 +119,6 @@ class PodWorker:
             if self.record.changed(container):
                 text = f"Container {container.name} definition changed, will be restarted"
                 await self._halt(container, text, self._grace)
-            elif self.record.must_restart(container):
-                await self._halt(container, f"Container {container.name} resize requires restart", self._grace)
 
     def _deadline(self) -> datetime | None:
         """When the pod has been active for as long as it may."""
@@ -151,7 +145,7 @@ class PodWorker:
     def evict(self, why: str, notes: dict[str, str], grace_s: float) -> None:
         """End the pod: its node is short of something. ``notes`` are the annotations of the event."""
         self._eviction = (why, notes, grace_s)
-        self.record.resize["DisruptionTarget"] = disruption(self.record.pod, why, self.now)
+        self.record.disruption = [disruption(self.record.pod, why, self.now)]
         self.sandbox.host.wake()
 
     async def _fail(self, reason: str, text: str, grace: float) -> None:
@@ -313,7 +307,6 @@ class PodWorker:
 
     async def start(self, container: Container) -> None:
         """Create the container and start its process."""
-        container.actual = container.resources
         try:
             await self.sandbox.prepare(container)
         except ConfigError as error:
@@ -363,7 +356,7 @@ class PodWorker:
     async def exited(self, container: Container) -> None:
         """Note the end of the process, by itself or by our signal."""
         instance = container.instance
-        changed = self.record.changed(container) or self.record.must_restart(container)
+        changed = self.record.changed(container)
         assert instance is not None
         ending, natural = self.sandbox.ending(container), self.process_ends(container)
         self._unwatch(container)

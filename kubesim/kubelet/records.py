@@ -126,10 +126,6 @@ class Container:
     """What the probes have found; without a probe always true."""
     replaced: bool = False
     """Whether it was stopped only to be started as its pod asks for by now."""
-    resources: Obj | None = None
-    """What its node has granted it (None: not looked yet), and ..."""
-    actual: Obj | None = None
-    """... what is in force: another until a change of its size is through."""
 
     @property
     def running(self) -> bool:

@@ -20,7 +20,6 @@ WAITING = ("pulling", "pullFailed", "pullWaiting", "refused", "waiting", "config
 FIRST_STEPS = ("waiting", "pulling", "creating")
 """What a kubelet does in one go: what has come of it, it tells afterwards."""
 OWN_CONDITIONS = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
-PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 RUNTIME = "containerd"
 NEVER = "1970-01-01T00:00:00Z"
 """When a process began that did not: what the runtime tells of a container that could not be started."""
@@ -45,8 +44,8 @@ class PodRecord:
     """Why the kubelet has ended the pod, as reason and message; empty unless it has."""
     files: Obj | None = None
     """What its processes had written before kubesim was started again."""
-    resize: dict[str, Obj] = field(default_factory=dict)
-    """The conditions of a change of its size, by type; that of its end by its kubelet, too."""
+    disruption: list[Obj] = field(default_factory=list)
+    """The condition of its end by its kubelet, if there is one."""
     _indexed: Obj | None = None
     _specs: dict[tuple[str, str], Obj] = field(default_factory=dict)
 
@@ -98,8 +97,6 @@ class PodRecord:
     def spec(self, container: Container) -> Obj:
         """Return the spec of a container; while it runs, with the image that it runs."""
         found, instance = self._wanted(container), container.instance
-        if container.actual is not None and container.actual != (found.get("resources") or {}):
-            found = {**found, "resources": container.actual}
         return {**found, "image": instance.image} if instance is not None and self.changed(container) else found
 
     def _wanted(self, container: Container) -> Obj:
@@ -117,21 +114,6 @@ class PodRecord:
             self._specs = {(name, item["name"]): item for name in lists for item in spec.get(name) or ()}
             self._indexed = spec
         return self._specs
-
-    def asked(self, container: Container) -> Obj:
-        """Return the resources that a container's pod asks for."""
-        found: Obj = self._wanted(container).get("resources") or {}
-        return found
-
-    def must_restart(self, container: Container) -> bool:
-        """Whether a container has been granted another size and its policy is to start anew for that."""
-        granted, actual = container.resources or {}, container.actual or {}
-        if granted == actual or not container.running:
-            return False
-        policies = self._wanted(container).get("resizePolicy") or ()
-        anew = {item["resourceName"] for item in policies if item["restartPolicy"] == "RestartContainer"}
-        kinds = ("requests", "limits")
-        return any((granted.get(k) or {}).get(n) != (actual.get(k) or {}).get(n) for k in kinds for n in anew)
 
     def changed(self, container: Container) -> bool:
         """Whether a container runs another image than its pod asks for."""
@@ -205,8 +187,6 @@ def change(record: PodRecord, status: Obj) -> Obj:
         for item in status["conditions"]
         if item != shown.get(item["type"])
     ]
-    over = [kind for kind in (PENDING, IN_PROGRESS) if kind in shown.keys() - record.resize.keys()]
-    told += [{"$patch": "delete", "type": kind} for kind in over]
     differing.pop("conditions", None)
     # merged by their types, conditions that others have set in the meantime stay
     return differing | ({"conditions": told} if told else {})
@@ -267,8 +247,8 @@ def _conditions(record: PodRecord, phase: str, now: datetime) -> list[Obj]:
     }
     old = {item["type"]: item for item in record.pod.get("status", {}).get("conditions", ())}
     own = [_condition(name, *wanted[name], old.get(name), record, now) for name in OWN_CONDITIONS]
-    known = {*OWN_CONDITIONS, PENDING, IN_PROGRESS, *record.resize}
-    return [*own, *record.resize.values(), *(item for name, item in old.items() if name not in known)]
+    known = {*OWN_CONDITIONS, *(item["type"] for item in record.disruption)}
+    return [*own, *record.disruption, *(item for name, item in old.items() if name not in known)]
 
 
 def disruption(pod: Obj, why: str, now: datetime) -> Obj:
@@ -329,8 +309,7 @@ def _resources(spec: Obj, container: Container) -> Obj:
     shown: Obj = {}
     if container.running:
         shown["resources"] = resources
-        granted = (container.resources if container.resources is not None else resources).get("requests")
-        if granted:
+        if granted := resources.get("requests"):
             shown["allocatedResources"] = granted
     mounts = [_mount(mount) for mount in spec.get("volumeMounts") or ()]
     return shown | ({"volumeMounts": mounts} if mounts else {})
@@ -403,7 +382,9 @@ class Reporter:
         """Write the status if it differs from what the API has. Raises ``ApiError``."""
         record = self._record
         metadata = record.pod["metadata"]
-        unchanged = not record.sandboxed and not record.resize and metadata.get("resourceVersion") == self._version
+        unchanged = (
+            not record.sandboxed and not record.disruption and metadata.get("resourceVersion") == self._version
+        )
         if unchanged or any(c.replaced and c.state in FIRST_STEPS for c in record.containers):
             return
         status = pod_status(record, now)

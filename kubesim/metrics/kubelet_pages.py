@@ -1,31 +1,21 @@
-"""Pages of a kubelet about its node beside cAdvisor's series: /metrics/resource, /metrics and /stats/summary.
+"""Pages of a kubelet about its node beside cAdvisor's series: /metrics/resource and /metrics.
 
 The formats are those that metrics-server and Prometheus read from a kubelet 1.34.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cache
 
-import orjson
-
 from kubesim import data
-from kubesim.api.quantity import parse
 from kubesim.errors import Obj
 from kubesim.kubelet.endpoint import KubeletEndpoint
-from kubesim.kubelet.eviction import Pressure
-from kubesim.kubelet.footprint import ContainerUse, Process, measure
-from kubesim.kubelet.layers import Space
+from kubesim.kubelet.footprint import Process
 from kubesim.kubelet.usage import SYSTEM_CPU
 from kubesim.metrics.exposition import Exposed, Family, render
-from kubesim.shell.share import Disk
-from kubesim.times import stamp
 
-RSS = 0.92
-"""The share of a working set that is resident."""
 VERSION = {"git_version": "v1.34.4", "major": "1", "minor": "34", "platform": "linux/amd64"}
 Line = tuple[str, dict[str, str], float]
 """(metric, labels, value)"""
@@ -78,19 +68,6 @@ def own_page(kubelet: KubeletEndpoint, now: float) -> bytes:
     return _page(values)
 
 
-def summary(kubelet: KubeletEndpoint, now: float) -> bytes:
-    """Return /stats/summary."""
-    node, pods = measured(kubelet, now)
-    capacity = float(parse(kubelet.capacity.get("memory", "0")))
-    own = {"nodeName": kubelet.node, "startTime": _stamp(kubelet.started), **_stats(node, now, capacity)}
-    told = [_pod_stats(found, now) for found in pods]
-    if isinstance(watch := kubelet.watch, Pressure):
-        at = _stamp(now)
-        own |= node_stats(watch, now, at)
-        told = [pod_stats(watch, found.pod, each, now, at) for found, each in zip(pods, told, strict=True)]
-    return orjson.dumps({"node": own, "pods": told}, option=orjson.OPT_INDENT_2)
-
-
 def measured(kubelet: KubeletEndpoint, now: float) -> tuple[Used, list[PodUse]]:
     """Return what a node and its pods use now."""
     node = Used(SYSTEM_CPU, kubelet.ledger.now(now).busy_s, float(kubelet.ledger.own))
@@ -130,95 +107,3 @@ def _page(lines: Iterable[Line]) -> bytes:
 @cache
 def _family(name: str) -> Family:
     return Family(name, "counter" if name.endswith("_total") else "gauge", _help()[name])
-
-
-def _pod_stats(found: PodUse, now: float) -> Obj:
-    meta = found.pod["metadata"]
-    started = min(process.started for process, _ in found.containers)
-    containers = [
-        {"name": process.container, "startTime": _stamp(process.started), **_stats(used, now)}
-        for process, used in found.containers
-    ]
-    reference = {"name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"]}
-    return {
-        "podRef": reference,
-        "startTime": _stamp(started),
-        "containers": containers,
-        **_stats(found.total, now),
-    }
-
-
-def _stats(used: Used, now: float, capacity: float = 0.0) -> Obj:
-    at, memory = _stamp(now), int(used.memory)
-    available = {"availableBytes": int(max(capacity - used.memory, 0))} if capacity else {}
-    return {
-        "cpu": {
-            "time": at,
-            "usageNanoCores": int(used.cores * 1e9),
-            "usageCoreNanoSeconds": int(used.core_seconds * 1e9),
-        },
-        "memory": {
-            "time": at,
-            **available,
-            "usageBytes": memory,
-            "workingSetBytes": memory,
-            "rssBytes": int(memory * RSS),
-        },
-    }
-
-
-def _stamp(at: float) -> str:
-    return stamp(datetime.fromtimestamp(at, UTC))
-
-
-def node_stats(watch: Pressure, at: float, stamp: str) -> Obj:
-    """Return the node's file system, that of its images and containers, its process numbers and its pods' memory."""
-    uses = [measure(worker, at) for worker in watch.workers() if not worker.gone]
-    seen = watch.observe(uses)
-    room, pids, pods = watch.node.disk.room, seen["pid.available"], seen["allocatableMemory.available"]
-    disk = _whole(room, stamp)
-    images, used = Space(watch.images.total, 0), Space(room.used, room.entries)
-    memory = {"time": stamp, "availableBytes": pods.available, "workingSetBytes": pods.capacity - pods.available}
-    memory |= {"usageBytes": pods.capacity - pods.available, "rssBytes": pods.capacity - pods.available}
-    return {
-        "fs": _fs(used, disk, room.limit),
-        "runtime": {
-            "imageFs": _fs(images, disk, room.limit, used),
-            "containerFs": _fs(images, disk, room.limit, used),
-        },
-        "rlimit": {"time": stamp, "maxpid": pids.capacity, "curproc": pids.capacity - pids.available},
-        "systemContainers": [{"name": "pods", "startTime": stamp, "memory": memory}],
-    }
-
-
-def _whole(room: Disk, stamp: str) -> Obj:
-    return {"time": stamp, "capacityBytes": room.limit, "inodes": room.inodes}
-
-
-def _fs(own: Space, disk: Obj, limit: int, whole: Space | None = None) -> Obj:
-    """Return one file system's numbers: what is its ``own``, of a disk of which so much is used as a ``whole``."""
-    whole = whole or own
-    found = disk | {"availableBytes": max(limit - whole.bytes, 0), "usedBytes": own.bytes}
-    return found | {"inodesFree": max(disk["inodes"] - whole.inodes, 0), "inodesUsed": own.inodes}
-
-
-def pod_stats(watch: Pressure, pod: Obj, stats: Obj, at: float, stamp: str) -> Obj:
-    """Return a pod's entry with what it takes of the disk: by container, by volume, and as a whole."""
-    worker = next((each for each in watch.workers() if each.record.uid == pod["metadata"]["uid"]), None)
-    if worker is None:
-        return stats
-    use, room = measure(worker, at), watch.node.disk.room
-    disk = _whole(room, stamp)
-
-    def fs(own: Space) -> Obj:
-        return _fs(own, disk, room.limit, Space(room.used, room.entries))
-
-    by_name = {each.name: each for each in use.containers}
-    containers = [_with_files(each, by_name.get(each["name"]), fs) for each in stats["containers"]]
-    volumes = [{**fs(own), "name": name} for name, own in use.volumes.items()]
-    more: Obj = {"ephemeral-storage": fs(use.disk), "process_stats": {"process_count": use.processes}}
-    return {**stats, "containers": containers, **({"volume": volumes} if volumes else {}), **more}
-
-
-def _with_files(stats: Obj, use: ContainerUse | None, fs: Callable[[Space], Obj]) -> Obj:
-    return stats if use is None else {**stats, "rootfs": fs(use.root), "logs": fs(use.logs)}

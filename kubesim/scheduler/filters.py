@@ -19,17 +19,6 @@ TAINTED = Refusal(("node(s) had untolerated taint(s)",), "TaintToleration")
 NOT_SELECTED = Refusal(("node(s) didn't match Pod's node affinity/selector",), "NodeAffinity")
 NOT_NAMED = Refusal(("node(s) didn't satisfy plugin(s) [NodeAffinity]",), "NodeAffinity")
 NO_PORTS = Refusal(("node(s) didn't have free ports for the requested pod ports",), "NodePorts", resolvable=True)
-IN_USE = Refusal(
-    (
-        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by "
-        "another pod",
-    ),
-    "VolumeRestrictions",
-    resolvable=True,
-)
-OUT_OF_ZONE = Refusal(("node(s) had no available volume zone",), "VolumeZone")
-
-TOO_MANY = Refusal(("node(s) exceed max volume count",), "NodeVolumeLimits", resolvable=True)
 NO_DEVICES = Refusal(("cannot allocate all claims",), "DynamicResources")
 
 Filter = Callable[[PodInfo, Cluster], Check | None]
@@ -96,16 +85,12 @@ def _resources(wanted: Amounts, node: NodeState) -> Refusal | None:
 
 
 def volume_restrictions(pod: PodInfo, cluster: Cluster) -> Check | None:
-    """A claim for one pod only is in use once. Raises ``HinderedError`` for volumes that no node can give."""
+    """Raise ``HinderedError`` for volumes that no node can give."""
     if not pod.claims:
         return None
     if hindrance := cluster.volumes.hindrance(pod.obj):
         raise HinderedError(hindrance, "VolumeBinding")
-    own = cluster.volumes.exclusive(pod.obj)
-    taken = own and any(
-        own & cluster.volumes.exclusive(other.obj) for _, other in cluster.pods() if other.namespace == pod.namespace
-    )
-    return (lambda node: IN_USE) if taken else None
+    return None
 
 
 def _of_volumes(refusal: Callable[[PodInfo, Cluster, NodeState], Refusal | None]) -> Filter:
@@ -120,10 +105,6 @@ def _bindable(pod: PodInfo, cluster: Cluster, node: NodeState) -> Refusal | None
 
 
 volume_binding = _of_volumes(_bindable)
-volume_zone = _of_volumes(
-    lambda pod, cluster, node: OUT_OF_ZONE if cluster.volumes.out_of_zone(pod.obj, node) else None
-)
-node_volume_limits = _of_volumes(lambda pod, cluster, node: TOO_MANY if cluster.volumes.too_many(pod, node) else None)
 
 
 def dynamic_resources(pod: PodInfo, cluster: Cluster) -> Check | None:
@@ -139,9 +120,7 @@ FILTERS: tuple[Filter, ...] = (
     node_ports,
     node_resources,
     volume_restrictions,
-    node_volume_limits,
     volume_binding,
-    volume_zone,
     spread.prepare,
     affinity.prepare,
     dynamic_resources,

@@ -249,10 +249,10 @@ def _key(pod: Obj) -> str:
 
 NEIGHBOURS = frozenset({"PodTopologySpread", "InterPodAffinity"})
 CAUSES = {
-    "pod gone": NEIGHBOURS | {"NodePorts", "NodeResourcesFit", "VolumeRestrictions", "NodeVolumeLimits"},
+    "pod gone": NEIGHBOURS | {"NodePorts", "NodeResourcesFit", "VolumeRestrictions"},
     "pod placed": NEIGHBOURS,
     "node": frozenset({"Nodes", "PodTopologySpread"}),
-    "volumes": frozenset({"VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"}),
+    "volumes": frozenset({"VolumeBinding", "VolumeRestrictions"}),
     "claims": frozenset({"DynamicResources"}),
 }
 """Event -> the plugins whose refusals it may lift. A node counts for the others only where the pod fits it."""

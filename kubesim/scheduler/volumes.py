@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 from kubesim.controllers.volumes import (
@@ -14,28 +13,17 @@ from kubesim.controllers.volumes import (
     VOLUMES,
     capacity,
     claim_names,
-    is_for,
-    not_owned,
     suits,
 )
 from kubesim.errors import Obj
 from kubesim.informer import Informers
-from kubesim.scheduler.state import NodeState, PodInfo
+from kubesim.scheduler.state import NodeState
 from kubesim.scheduler.terms import matches_term
 
-CSI_NODES = "csinodes.storage.k8s.io"
 NOT_REACHED = "node(s) didn't match PersistentVolume's node affinity"
 NOTHING_FREE = "node(s) didn't find available persistent volumes to bind"
 GONE = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-ONE_POD = "ReadWriteOncePod"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
-ZONES = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-"""Labels of a volume that tie it to nodes -> the node's label that will do as well."""
 
 
 class Volumes:
@@ -45,12 +33,11 @@ class Volumes:
         self._claims = informers[CLAIMS]
         self._volumes = informers[VOLUMES]
         self._classes = informers[CLASSES]
-        self._nodes = informers[CSI_NODES]
 
     def on_change(self, tell: Callable[[Obj | None], None]) -> None:
         """Call ``tell`` whenever anything changes, with the claim where a claim comes or changes."""
         self._claims.add_handler(lambda old, new: tell(new) if new is not None else None)
-        for informer in (self._volumes, self._classes, self._nodes):
+        for informer in (self._volumes, self._classes):
             informer.add_handler(lambda old, new: tell(None))
 
     def hindrance(self, pod: Obj) -> str:
@@ -68,8 +55,6 @@ class Volumes:
                 return f'persistentvolumeclaim "{name}" bound to non-existent persistentvolume "{volume}"'
             if claim["metadata"].get("deletionTimestamp"):
                 return f'persistentvolumeclaim "{name}" is being deleted'
-            if ephemeral and not is_for(claim, pod):
-                return not_owned(claim, pod)
             unbound = unbound or (not _bound(claim) and not self._waits(claim))
         return UNBOUND if unbound else ""
 
@@ -86,44 +71,6 @@ class Volumes:
         if volume is None:
             return GONE
         return "" if reaches(volume, node) else NOT_REACHED
-
-    def out_of_zone(self, pod: Obj, node: NodeState) -> bool:
-        """Tell whether a node is in another zone than a pod's volumes; a node without zones has no other."""
-        if not any(label in node.labels for label in ZONES):
-            return False
-        volumes = (self._volumes.get("", claim["spec"].get("volumeName", "")) for claim in self._claims_of(pod))
-        return any(_elsewhere(volume, node) for volume in volumes if volume is not None)
-
-    def too_many(self, pod: PodInfo, node: NodeState) -> bool:
-        """Tell whether a node would have more volumes of a driver with a pod than the driver can attach."""
-        drivers = (self._nodes.get("", node.name) or {"spec": {}})["spec"].get("drivers") or ()
-        limits = {found["name"]: (found.get("allocatable") or {}).get("count") for found in drivers}
-        if not any(limit is not None for limit in limits.values()):
-            return False
-        there = {volume for other in node.pods.values() for volume in self._attached(other.obj)}
-        fresh = self._attached(pod.obj) - there
-        most = {driver: limits.get(driver) for driver, _ in fresh}
-        counted = Counter(driver for driver, _ in there | fresh)
-        return any(limit is not None and counted[driver] > limit for driver, limit in most.items())
-
-    def _attached(self, pod: Obj) -> set[tuple[str, str]]:
-        """Return (driver, volume) of a pod's volumes: those that a claim waits for count by its class."""
-        claims = self._claims_of(pod) if pod["spec"].get("volumes") else []
-        return {found for claim in claims if (found := self._driven(claim))[0]}
-
-    def _driven(self, claim: Obj) -> tuple[str, str]:
-        volume = self._volumes.get("", claim["spec"].get("volumeName") or "")
-        if volume is not None:
-            source = volume["spec"].get("csi") or {}
-            return source.get("driver", ""), source.get("volumeHandle", "")
-        provisioner = (self._class(claim) or {}).get("provisioner", "")
-        meta = claim["metadata"]
-        return provisioner, f"{meta['namespace']}/{meta['name']}"
-
-    def exclusive(self, pod: Obj) -> set[str]:
-        """Return a pod's claims that only one pod may use."""
-        claims = self._claims_of(pod) if pod["spec"].get("volumes") else []
-        return {found["metadata"]["name"] for found in claims if ONE_POD in found["spec"].get("accessModes", ())}
 
     async def choose(self, pod: Obj, node: NodeState) -> bool:
         """Bring the pod's claims to a node; tells whether they are all bound, so that the pod can follow."""
@@ -183,14 +130,6 @@ def reaches(volume: Obj, node: NodeState) -> bool:
 def _allows(topology: Obj, node: NodeState) -> bool:
     expressions = topology.get("matchLabelExpressions") or ()
     return all(node.labels.get(found.get("key")) in (found.get("values") or ()) for found in expressions)
-
-
-def _elsewhere(volume: Obj, node: NodeState) -> bool:
-    for label, same in ZONES.items():
-        value = (volume["metadata"].get("labels") or {}).get(label)
-        if value is not None and node.labels.get(label, node.labels.get(same)) not in value.split("__"):
-            return True
-    return False
 
 
 def names(pod: Obj, claim: Obj) -> bool:

@@ -283,31 +283,6 @@ async def test_an_ephemeral_container_is_neither_changed_nor_removed():
             await put([*added, {"name": "next", "image": "busybox:1.36", "targetContainerName": "other"}])
 
 
-async def test_a_pod_is_resized_in_place():
-    async with world() as w:
-        resources = {"requests": {"cpu": "1", "memory": "1Gi"}}
-        await w.create("pods", pod("web", container("nginx:1.27", resources=resources)))
-        await w.tick(2)
-
-        async def resize(**requests):
-            change = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
-            await w.client.patch("pods", "web", "default", change, patch_type="strategic", subresource="resize")
-
-        await resize(cpu="2")
-        await w.tick(2)
-        obj = await w.pod()
-        assert obj["spec"]["containers"][0]["image"] == "nginx:1.27"
-        assert state(obj)["resources"] == {"requests": {"cpu": "2", "memory": "1Gi"}}
-        assert state(obj)["restartCount"] == 0
-        with pytest.raises(ApiError, match="only cpu and memory resources are mutable"):
-            await resize(**{"ephemeral-storage": "1Gi"})
-        with pytest.raises(ApiError, match="Pod QOS Class may not change as a result of resizing|cannot be removed"):
-            await w.client.patch(
-                "pods", "web", "default", [{"op": "remove", "path": "/spec/containers/0/resources/requests"}],
-                patch_type="json", subresource="resize",
-            )  # fmt: skip
-
-
 async def test_a_pod_that_is_active_for_too_long_is_ended():
     async with world() as w:
         await w.create("pods", pod("web", container("nginx:1.27"), activeDeadlineSeconds=30))

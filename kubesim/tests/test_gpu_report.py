@@ -1,9 +1,9 @@
-"""nvidia-smi: its report as XML and by section, its properties, and what it sets."""
+"""nvidia-smi: its report by section, its properties, and what it sets."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
-from xml.etree import ElementTree
 
 import pytest
 
@@ -17,20 +17,6 @@ from kubesim.gpu.smi.view import View
 BOOT = datetime(2026, 11, 2, 8, 0, tzinfo=UTC)
 NOW = BOOT + timedelta(seconds=600)
 OWNER = "ml/train-0/main"
-ELEMENTS = """
-product_name product_brand product_architecture display_mode display_attached display_active persistence_mode
-addressing_mode mig_mode mig_devices accounting_mode accounting_mode_buffer_size driver_model serial uuid pdi
-minor_number vbios_version multigpu_board board_id board_part_number gpu_part_number gpu_fru_part_number
-platformInfo inforom_version inforom_bbx_flush gpu_operation_mode c2c_mode gpu_virtualization_mode
-gpu_recovery_action gsp_firmware_version ibmnpu pci fan_speed performance_state clocks_event_reasons
-clocks_event_reasons_counters sparse_operation_mode fb_memory_usage bar1_memory_usage cc_protected_memory_usage
-compute_mode utilization encoder_stats fbc_stats dram_encryption_mode ecc_mode ecc_errors retired_pages
-remapped_rows temperature supported_gpu_target_temp gpu_power_readings gpu_memory_power_readings
-module_power_readings power_smoothing power_profiles clocks applications_clocks default_applications_clocks
-deferred_clocks max_clocks max_customer_boost_clocks clock_policy fabric supported_clocks processes
-accounted_processes capabilities
-"""
-"""What a device has in nvsmi_device_v13.dtd, in the order in which a driver of branch 580 writes it."""
 
 
 @pytest.fixture
@@ -45,38 +31,16 @@ def smi(board: Board, line: str, owner: str = "") -> tuple[str, int]:
     return cli.run(View(board, NOW, owner), cli.parse(line.split()))
 
 
-def xml(board: Board, line: str = "-q -x") -> ElementTree.Element:
-    return ElementTree.fromstring(smi(board, line)[0])
-
-
-@pytest.mark.parametrize("name", sorted(products()))
-def test_the_report_in_xml_has_the_elements_of_the_dtd_in_their_order(name):
-    root = xml(Board("n", products()[name], 2, BOOT))
-    assert [child.tag for child in root][:4] == ["timestamp", "driver_version", "cuda_version", "attached_gpus"]
-    assert [[child.tag for child in gpu] for gpu in root.iter("gpu")] == [ELEMENTS.split()] * 2
-    assert not [child.tag for child in root.iter() if child.tag != child.tag.strip() or " " in child.tag]
-
-
-def test_the_report_in_xml_tells_what_the_text_tells(board):
-    gpu = xml(board, "-x -q -i 0").find("gpu")
-    assert gpu.get("id") == "00000000:04:00.0"
-    assert gpu.findtext("pci/pci_device_id") == "233010DE"
-    assert gpu.findtext("processes/process_info/process_name") == "/usr/bin/python3 <a&b>"
-    assert gpu.findtext("gpu_power_readings/power_state") == "P0"
-    assert gpu.findtext("supported_clocks/supported_mem_clock/value") == "2619 MHz"
-    assert gpu.findtext("mig_devices").strip() == "None"
-
-
 def test_an_error_shows_in_every_page_alike(board):
     board.xid(2, 48, NOW)
-    gpu = xml(board, "-q -x -i 2").find("gpu")
+    text, _ = smi(board, "-q -i 2")
     asked = (
         "ecc.errors.uncorrected.volatile.total,remapped_rows.uncorrectable,remapped_rows.pending,gpu_recovery_action"
     )
     assert smi(board, f"--query-gpu={asked} --format=csv,noheader -i 2")[0] == "1, 1, Yes, Reset\n"
-    assert gpu.findtext("ecc_errors/volatile/dram_uncorrectable") == "1"
-    assert gpu.findtext("remapped_rows/remapped_row_pending") == "Yes"
-    assert gpu.findtext("gpu_recovery_action") == "Reset"
+    assert re.search(r"DRAM Uncorrectable +: 1\n", text)
+    assert re.search(r"Pending +: Yes\n", text)
+    assert re.search(r"GPU Recovery Action +: Reset\n", text)
     rows = "remapped_rows.uncorrectable,remapped_rows.pending,remapped_rows.histogram.high"
     out, _ = smi(board, f"--query-remapped-rows=gpu_bus_id,{rows} --format=csv -i 2")
     assert out.splitlines() == [f"gpu_bus_id, {rows.replace(',', ', ')}", "00000000:0A:00.0, 1, Yes, 1"]
@@ -88,12 +52,10 @@ def test_a_cut_device_shows_its_instances_in_every_page(board):
     board.set_mig(3, True, BOOT)
     for profile in ("3g.40gb", "1g.10gb"):
         board.create_instance(3, profile, BOOT)
-    gpu = xml(board, "-q -x -i 3").find("gpu")
-    assert [item.findtext("gpu_instance_id") for item in gpu.iter("mig_device")] == ["2", "7"]
-    assert gpu.findtext("mig_devices/mig_device/device_attributes/shared/multiprocessor_count") == "60"
-    assert gpu.findtext("mig_devices/mig_device/bar1_memory_usage/total") == "24739 MiB"
-    assert gpu.findtext("remapped_rows") == gpu.findtext("utilization/gpu_util") == "N/A"
     text, _ = smi(board, "-q -i 3")
+    assert re.findall(r"GPU Instance ID +: (\d+)\n", text) == ["2", "7"]
+    assert re.search(r"Multiprocessor count +: 60\n", text)
+    assert re.search(r"Total +: 24739 MiB\n", text)
     assert text.count("    MIG Device\n        Index ") == 2
     assert (
         "\n        Shared FB Memory Usage\n            Total                                      : 40448 MiB\n"
@@ -189,20 +151,9 @@ def test_a_power_limit_is_set_and_kept(board):
     assert kept.devices[0].power_limit == 400
 
 
-def test_clocks_are_locked_and_let_go(board):
-    assert smi(board, "-lgc 900,1200 -i 0")[0].startswith(
-        'GPU clocks set to "(gpuClkMin 900, gpuClkMax 1200)" for GPU'
-    )
-    assert smi(board, "--query-gpu=clocks.sm --format=csv,noheader -i 0")[0] == "1200 MHz\n"
-    assert smi(board, "-rgc -i 0") == ("All done.\n", 0)
-    assert smi(board, "--query-gpu=clocks.sm --format=csv,noheader -i 0")[0] != "1200 MHz\n"
-    smi(board, "-pm 0 -i 0")
-    out, _ = smi(board, "-lgc 900 -i 0")
-    assert "\nWarning: persistence mode is disabled on device 00000000:04:00.0. See" in out
-
-
 @pytest.mark.parametrize(
-    "word", ["-ac", "-rac", "-lmc", "-rmc", "-am", "--query-retired-pages", "--query-accounted-apps"]
+    "word",
+    ["-ac", "-rac", "-lmc", "-rmc", "-lgc", "-rgc", "-am", "-x", "--query-retired-pages", "--query-accounted-apps"],
 )
 def test_a_setting_it_does_not_have_is_refused(word):
     with pytest.raises(cli.BadUsage, match="Invalid combination of input arguments"):
@@ -214,8 +165,6 @@ def test_a_setting_it_does_not_have_is_refused(word):
     [
         ("-pm 0", "Unable to set persistence mode for GPU 00000000:04:00.0: Insufficient Permissions"),
         ("-pl 300", "Failed to set power management limit for GPU 00000000:04:00.0: Insufficient Permissions"),
-        ("-lgc 900", "The current user does not have permission to change clocks for GPU 00000000:04:00.0."),
-        ("-rgc", "The current user does not have permission to change clocks for GPU 00000000:04:00.0."),
         ("-mig 1", "Unable to enable MIG Mode for GPU 00000000:04:00.0: Insufficient Permissions"),
     ],
 )
@@ -223,7 +172,7 @@ def test_who_may_not_change_a_device_is_told_so(board, line, text):
     assert smi(board, line, OWNER) == (f"{text}\nTerminating early due to previous errors.\n", 4)
 
 
-@pytest.mark.parametrize("line", ["-pl x", "-lgc a,b", "-pm maybe", "-c 1"])
+@pytest.mark.parametrize("line", ["-pl x", "-pm maybe", "-c 1"])
 def test_what_is_no_value_changes_nothing(board, line):
     before = board.dump()
     assert smi(board, line)[1] == 2

@@ -132,18 +132,14 @@ def test_temperatures_and_pages_are_told_as_each_generation_does():
     assert "None                                       : 1 bank(s)" in out
 
 
-def test_links_tell_their_errors_and_what_they_can(board):
+def test_links_tell_their_errors(board):
     out, _ = smi(board, "nvlink -e -i 3")
     assert out.splitlines()[:3] == [
         f"GPU 3: NVIDIA H100 80GB HBM3 (UUID: {board.devices[3].uuid})",
         "\t Link 0: Replay Errors: 0",
         "\t Link 0: Recovery Errors: 0",
     ]
-    assert "\t Link 17, P2P is supported: true" in smi(board, "nvlink --capabilities -i 0")[0]
     assert smi(board, "nvlink")[1] == 2
-    assert smi(board, "topo -p2p n")[0].splitlines()[1] == " GPU0\tX" + "\tOK" * 7 + "\t"
-    bare = Board("n", products()["T4"], 4, BOOT)
-    assert smi(bare, "topo -p2p n")[0].splitlines()[1] == " GPU0\tX\tNS\tNS\tNS\t"
 
 
 def test_compute_instances_have_a_table_of_their_own(board):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 
-import orjson
 import pytest
 
 from kubesim.kubelet.usage import Ledger
@@ -53,8 +52,8 @@ async def test_memory_is_that_of_free_and_of_kubectl_top(watched):
     assert int(words[2]) == pytest.approx((total - available) / MIB, rel=0.02)
     (node,) = await watched.items("nodes", "")
     address = next(item["address"] for item in node["status"]["addresses"] if item["type"] == "InternalIP")
-    answer = await watched.kubelets.fabric.find(address, 10250).respond(Request("GET", "/stats/summary"))
-    used = orjson.loads(answer.body)["node"]["memory"]["workingSetBytes"]
+    answer = await watched.kubelets.fabric.find(address, 10250).respond(Request("GET", "/metrics/resource"))
+    used = float(re.search(r"^node_memory_working_set_bytes (\S+)", answer.body.decode(), re.M)[1])
     assert used == pytest.approx(total - available, rel=0.02)
 
 

@@ -189,7 +189,6 @@ async def test_the_kubelets_port_serves_logs_metrics_and_the_list_of_pods(live):
         assert 'container_memory_working_set_bytes{container="main"' in await text("/metrics/cadvisor")
         assert 'pod_cpu_usage_seconds_total{namespace="default",pod="talker"}' in await text("/metrics/resource")
         assert 'kubelet_node_name{node="test-0"} 1' in await text("/metrics")
-        assert '"nodeName": "test-0"' in await text("/stats/summary")
         assert "KubeletConfiguration" in await text("/configz")
         async with http.get("/containerLogs/default/nobody/main") as answer:
             assert (answer.status, await answer.text()) == (404, 'pods "nobody" not found\n')

@@ -1,4 +1,4 @@
-"""Changes of pods: by an update, and in place (ephemeral containers, resources that are resized)."""
+"""Changes of pods: by an update, and in place (ephemeral containers)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import difflib
 import json
 from collections.abc import Iterator
 
-from kubesim.admission.prepare import qos_class
 from kubesim.admission.validation.metadata import changed_errors
 from kubesim.admission.validation.pods import pod_errors
 from kubesim.admission.validation.rules import Place, errors_of
-from kubesim.api.quantity import parse
 from kubesim.api.status import FieldError, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 from kubesim.schema.internal import internal
@@ -109,10 +107,6 @@ def difference(name: str, before: Obj, after: Obj) -> str:
     return "".join(f"{line}\n" for line in list(lines)[2:])
 
 
-MUTABLE = ("cpu", "memory")
-ONLY = "only cpu and memory resources are mutable"
-
-
 def ephemeral_errors(old: Obj, new: Obj) -> list[FieldError]:
     """Return an error for each ephemeral container that is gone or changed: they can only be added."""
     after = {entry["name"]: entry for entry in new["spec"].get("ephemeralContainers") or ()}
@@ -127,37 +121,3 @@ def ephemeral_errors(old: Obj, new: Obj) -> list[FieldError]:
             text = f'existing ephemeral containers "{name}" may not be changed\n{change}'
             errors.append(forbidden_field("spec.ephemeralContainers", text))
     return errors
-
-
-def resize_errors(old: Obj, new: Obj) -> list[FieldError]:
-    """Return what is wrong with a resize: the class of service stays, and only cpu and memory change."""
-    before, after = old["spec"], new["spec"]
-    errors = pod_errors(new)
-    if qos_class(before) != qos_class(after):
-        why = "Pod QOS Class may not change as a result of resizing"
-        errors.append(invalid_value("spec", old.get("status", {}).get("qosClass", ""), why))
-    for at, (earlier, later) in enumerate(zip(before["containers"], after["containers"], strict=False)):
-        errors += _removal_errors(earlier, later, f"spec.containers[{at}].resources")
-    if _without_amounts(before) != _without_amounts(after):
-        errors.append(forbidden_field("spec", ONLY))
-    return errors
-
-
-def _removal_errors(old: Obj, new: Obj, path: str) -> Iterator[FieldError]:
-    before, after = old.get("resources") or {}, new.get("resources") or {}
-    for part in ("requests", "limits"):
-        if not (before.get(part) or {}).keys() <= (after.get(part) or {}).keys():
-            yield forbidden_field(f"{path}.{part}", f"resource {part} cannot be removed")
-
-
-def _without_amounts(spec: Obj) -> Obj:
-    """Return a PodSpec without the cpu and memory of its containers and sidecars."""
-
-    def fixed(container: Obj) -> Obj:
-        found = container.get("resources") or {}
-        parts = {part: (found.get(part) or {}).items() for part in ("limits", "requests")}
-        kept = {part: {k: parse(v) for k, v in items if k not in MUTABLE} for part, items in parts.items()}
-        return {**container, "resources": kept}
-
-    first = [fixed(found) if found.get("restartPolicy") else found for found in spec.get("initContainers") or ()]
-    return {**spec, "containers": [fixed(found) for found in spec["containers"]], "initContainers": first}

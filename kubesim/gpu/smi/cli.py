@@ -49,7 +49,6 @@ class Call:
     file: str = ""
     value: str = ""
     stamp: str = ""
-    xml: bool = False
 
     @property
     def heads(self) -> int:
@@ -74,8 +73,6 @@ def parse(argv: list[str]) -> Call:
         _option(call, rest.pop(0), rest)
     if call.switch and not call.csv:
         raise BadUsage('"--format=" must be specified when using "--query-..." options.\n')
-    if call.xml and call.page != "details":
-        raise BadUsage(BAD_COMBINATION)
     return call
 
 
@@ -116,9 +113,7 @@ def _option(call: Call, word: str, rest: list[str]) -> None:
 
 
 def _flag(call: Call, name: str) -> None:
-    if name == "xml-format":
-        call.xml = True
-    elif name.startswith("help-query-"):
+    if name.startswith("help-query-"):
         call.page, call.value = "properties", name.removeprefix("help-query-")
     else:
         call.page = {"query": "details", "list-gpus": "list", "gpu-reset": "reset"}.get(name, name)
@@ -205,13 +200,11 @@ def _list(view: View, call: Call) -> tuple[str, int]:
 def _topo(view: View, call: Call) -> tuple[str, int]:
     if {"-m", "--matrix"} & set(call.words):
         return topology.matrix(view), 0
-    if "-p2p" in call.words and call.words[-1] in ("r", "w", "n", "a", "p"):
-        return topology.peers(view, call.words[-1]), 0
     return "Please specify one of the options of 'nvidia-smi topo -h'.\n", 2
 
 
 def _nvlink(view: View, call: Call) -> tuple[str, int]:
-    names = {"--status": "-s", "--errorcounters": "-e", "--capabilities": "-c"}
+    names = {"--status": "-s", "--errorcounters": "-e"}
     asked = next((word for word in (names.get(each, each) for each in call.words) if word in names.values()), "")
     if not asked:
         return "Please specify one of the options of 'nvidia-smi nvlink -h'.\n", 2
@@ -247,13 +240,9 @@ def _version(view: View, call: Call) -> tuple[str, int]:
     return "".join(f"{name:<20}: {value}\n" for name, value in rows), 0
 
 
-def _details(view: View, call: Call) -> tuple[str, int]:
-    return (report.xml_page(view, call.only) if call.xml else report.page(view, call.sections, call.only)), 0
-
-
 _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {
     "table": lambda view, call: (table.page(view, call.only), 0),
-    "details": _details,
+    "details": lambda view, call: (report.page(view, call.sections, call.only), 0),
     "query": lambda view, call: (query.answer(view, call.switch, call.fields, call.options, call.only), 0),
     "list": _list,
     "topo": _topo,

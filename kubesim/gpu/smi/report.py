@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
-from xml.sax.saxutils import escape
 
 from kubesim import data
 from kubesim.gpu.devices import Task
@@ -119,21 +118,18 @@ def _samples(
 def _lines(tree: Tree, indent: int = 0, column: int = COLUMN) -> list[str]:
     lines: list[str] = []
     for label, value in tree:
-        if label.startswith("<"):
-            continue
-        text = " " * indent + label.removesuffix(">")
+        text = " " * indent + label
         if isinstance(value, str):
             lines.append(f"{text:<{column}}: {value}")
         else:
-            narrow = PROCESS_COLUMN if label == "Processes>" else column
+            narrow = PROCESS_COLUMN if label == "Processes" else column
             lines += [text, *_lines(value, indent + INDENT, narrow)]
     return lines
 
 
 def _instances(view: View, seen: Seen) -> Tree:
     """Return what is told of each MIG instance that the caller has."""
-    found: Tree = [("MIG Device", _instance(view, seen, *each)) for each in enumerate(seen.cut)]
-    return [("<mig_devices>", found or "\nNone"), *((f"{label}>", tree) for label, tree in found)]
+    return [("MIG Device", _instance(view, seen, *each)) for each in enumerate(seen.cut)]
 
 
 def _instance(view: View, seen: Seen, number: int, item: Instance) -> Tree:
@@ -154,8 +150,7 @@ def _instance(view: View, seen: Seen, number: int, item: Instance) -> Tree:
         ("GPU Instance ID", str(item.id)),
         ("Compute Instance ID", "0"),
         ("Device Attributes", [("Shared", [(label, str(count)) for label, count in engines])]),
-        ("ECC Errors>", [("Volatile", [("SRAM Uncorrectable", "0")])]),
-        ("<ecc_error_count>", [("<volatile_count>", [("SRAM Uncorrectable", "0")])]),
+        ("ECC Errors", [("Volatile", [("SRAM Uncorrectable", "0")])]),
         ("Shared FB Memory Usage", [(label, f"{mib} MiB") for label, mib in memory]),
         ("Shared BAR1 Memory", [(label, f"{mib} MiB") for label, mib in aperture]),
     ]
@@ -166,17 +161,14 @@ def _clocks(view: View, seen: Seen) -> Tree:
     found: Tree = []
     for memory, graphics in clocks(seen.device.product):
         each = [f"{clock} MHz" for clock in graphics]
-        found += [("Memory>", f"{memory} MHz"), *(("    Graphics>", clock) for clock in each)]
-        inner: Tree = [("<value>", f"{memory} MHz"), *(("<supported_graphics_clock>", clock) for clock in each)]
-        found.append(("<supported_mem_clock>", inner))
+        found += [("Memory", f"{memory} MHz"), *(("    Graphics", clock) for clock in each)]
     return [("Supported Clocks", found)]
 
 
 def _processes(view: View, seen: Seen) -> Tree:
-    """In the text the processes stand one below the other, each is an element in XML."""
-    tasks = [_process(view, seen, task) for task in view.tasks(seen)]
-    text: Tree = [row for rows in tasks for row in rows]
-    return [("Processes>", text or "None"), ("<processes>", [("<process_info>", rows) for rows in tasks])]
+    """The processes stand one below the other."""
+    rows: Tree = [row for task in view.tasks(seen) for row in _process(view, seen, task)]
+    return [("Processes", rows or "None")]
 
 
 def _process(view: View, seen: Seen, task: Task) -> Tree:
@@ -203,51 +195,3 @@ _SAMPLED: dict[str, list[tuple[str, str, Callable[[Reading], float] | None]]] = 
     "CLOCK": [("SM Clock Samples", "MHz", None), ("Memory Clock Samples", "MHz", None)],
 }
 """Samples of the last two minutes, which a section tells beside its own rows."""
-
-
-_names: data.Reader[dict[str, str]] = data.beside(__file__, "elements.yaml")
-_BEGIN = '<?xml version="1.0" ?>\n<!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v13.dtd">\n<nvidia_smi_log>'
-_ALSO = {"Temperature": "SUPPORTED_GPU_TARGET_TEMP", "Fabric": "SUPPORTED_CLOCKS"}
-"""Elements that follow a part of the report in XML only."""
-
-
-def xml_page(view: View, only: Iterable[str] = ()) -> str:
-    """Return the document. Raises query.NoDevices."""
-    lines = [_BEGIN, *_elements(head(view), "", 1)]
-    for seen in chosen(view, only):
-        lines += [f'\t<gpu id="{seen.device.pci_address}">', *_elements(_whole(view, seen), "", 2), "\t</gpu>"]
-    return "\n".join([*lines, "</nvidia_smi_log>"]) + "\n"
-
-
-def _whole(view: View, seen: Seen) -> Tree:
-    tree: Tree = []
-    for label, value in report(view, seen):
-        tree.append((label, value))
-        if label in _ALSO:
-            tree += section(view, seen, _ALSO[label])
-    return tree
-
-
-def _elements(tree: Tree, parent: str, depth: int) -> list[str]:
-    lines, tabs = list[str](), "\t" * depth
-    for label, value in tree:
-        if label.endswith(">") and not label.startswith("<"):
-            continue
-        name = element(parent, label)
-        if not isinstance(value, str):
-            lines += [f"{tabs}<{name}>", *_elements(value, label, depth + 1), f"{tabs}</{name}>"]
-        elif value.startswith("\n"):
-            lines += [f"{tabs}<{name}>", f"{tabs}\t{value[1:]}", f"{tabs}</{name}>"]
-        else:
-            text = value.removeprefix("0x") if parent == "PCI" else value
-            lines.append(f"{tabs}<{name}>{escape(text)}</{name}>")
-    return lines
-
-
-def element(parent: str, label: str) -> str:
-    """Return the name of the element for a label that stands below ``parent``."""
-    if label.startswith("<"):
-        return label.strip("<>")
-    names = _names()
-    own = label.lower().replace(" ", "_").replace("-", "_")
-    return names.get(f"{parent}/{label}") or names.get(label) or own

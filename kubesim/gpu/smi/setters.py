@@ -1,4 +1,4 @@
-"""What nvidia-smi changes: power limit, clocks, modes, MIG, resets; each with the driver's refusals."""
+"""What nvidia-smi changes: power limit, modes, MIG, resets; each with the driver's refusals."""
 
 from __future__ import annotations
 
@@ -107,13 +107,6 @@ def _number(value: str) -> float:
         raise Refused(f"Invalid value: {value}", INVALID) from error
 
 
-def _pair(value: str) -> tuple[int, int]:
-    words = value.split(",") if "," in value else [value, value]
-    if len(words) != 2 or not all(word.strip().isdecimal() and len(word) < 8 for word in words):
-        raise Refused(f"Invalid value: {value}", INVALID)
-    return int(words[0]), int(words[1])
-
-
 def _persistence(view: View, seen: Seen, value: str) -> str:
     on, address = _switch(value), seen.device.pci_address
     if seen.device.settings.persistence == on:
@@ -146,20 +139,6 @@ def _power(view: View, seen: Seen, value: str) -> str:
     return f"Power limit for GPU {address} was set to {wanted:.2f} W from {before:.2f} W.\n"
 
 
-def _lock(view: View, seen: Seen, value: str) -> str:
-    """Hold the clocks of the multiprocessors between two of those that they can have."""
-    low, high = _pair(value)
-    least, most = (seen.device.product.clocks[name][0] for name in ("idle", "most"))
-    held = (min(max(low, least), most), min(max(high, least), most))
-    seen.device.set(view.at, gpu_clocks=held)
-    return f'GPU clocks set to "(gpuClkMin {low}, gpuClkMax {high})" for GPU {seen.device.pci_address}\n'
-
-
-def _unlock(view: View, seen: Seen, value: str) -> str:
-    seen.device.set(view.at, gpu_clocks=None)
-    return ""
-
-
 def _errors(view: View, seen: Seen, value: str) -> str:
     if value.upper() not in ("0", "VOLATILE", "1", "AGGREGATE"):
         raise Refused(f"Invalid value: {value}", INVALID)
@@ -184,15 +163,12 @@ def _mig(view: View, seen: Seen, value: str) -> str:
     return f"{enabled(on)} MIG Mode for GPU {address}\n"
 
 
-_NO_CLOCKS = "The current user does not have permission to change clocks for GPU {}."
 SETTERS: dict[str, Setter] = {
     "persistence-mode": Setter(_persistence, "Unable to set persistence mode for GPU {}: Insufficient Permissions"),
     "compute-mode": Setter(_compute, "Unable to set the compute mode for GPU {}: Insufficient Permissions"),
     "power-limit": Setter(
         _power, "Failed to set power management limit for GPU {}: Insufficient Permissions", warns=True
     ),
-    "lock-gpu-clocks": Setter(_lock, _NO_CLOCKS, warns=True),
-    "reset-gpu-clocks": Setter(_unlock, _NO_CLOCKS),
     "reset-ecc-errors": Setter(_errors, "Unable to reset ECC errors for GPU {}: Insufficient Permissions"),
     "multi-instance-gpu": Setter(_mig, "Unable to {word} MIG Mode for GPU {}: Insufficient Permissions"),
 }

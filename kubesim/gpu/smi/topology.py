@@ -33,7 +33,7 @@ def connection(one: Device, other: Device) -> str:
 
 
 def links(view: View, only: Iterable[str] = (), ask: str = "-s") -> str:
-    """Return what is asked of every NVLink: its state (-s), errors (-e) or capabilities (-c)."""
+    """Return what is asked of every NVLink: its state (-s) or errors (-e)."""
     lines: list[str] = []
     for seen in chosen(view, only):
         lines.append(f"GPU {seen.number}: {seen.device.product.name} (UUID: {seen.device.uuid})")
@@ -44,29 +44,12 @@ def links(view: View, only: Iterable[str] = (), ask: str = "-s") -> str:
     return "\n".join(lines) + "\n"
 
 
-def peers(view: View, ask: str) -> str:
-    """Return which devices reach each other: by reads (r), writes (w), NVLink (n), atomics (a), PCIe (p)."""
-    seen = view.present()
-    lines = [" \t" + "\t".join(f"GPU{item.number}" for item in seen) + "\t"]
-    for item in seen:
-        words = ["X" if item is other else _reach(item.device, other.device, ask) for other in seen]
-        lines.append(f" GPU{item.number}\t" + "\t".join(words) + "\t")
-    return "\n".join(lines) + "\n" + "\n" + texts()["peers"]
-
-
 def _row(item: Seen, seen: list[Seen]) -> str:
     product = item.device.product
     words = [connection(item.device, other.device) for other in seen]
     return "\t".join(
         [f"GPU{item.number}", *words, product.numa[item.device.numa], str(item.device.numa), f"\t{NOT_AVAILABLE}"]
     )
-
-
-def _reach(one: Device, other: Device, ask: str) -> str:
-    linked = connection(one, other).startswith("NV")
-    if ask in ("n", "a"):
-        return "OK" if linked else "NS"
-    return "OK" if linked else "CNS"
 
 
 def _state(device: Device, number: int) -> list[str]:
@@ -81,18 +64,4 @@ def _errors(device: Device, number: int) -> list[str]:
     return [f"\t Link {number}: {kind} Errors: 0" for kind in ("Replay", "Recovery", "CRC")] + [""]
 
 
-def _capabilities(device: Device, number: int) -> list[str]:
-    if number in device.trouble.links_down:
-        return [f"\t Link {number}: <inactive>"]
-    return [f"\t Link {number}, {text}: {value}" for text, value in _CAPABILITIES]
-
-
-_ASKED = {"-s": _state, "-e": _errors, "-c": _capabilities}
-_CAPABILITIES = (
-    ("P2P is supported", "true"),
-    ("Access to system memory supported", "true"),
-    ("P2P atomics supported", "true"),
-    ("System memory atomics supported", "true"),
-    ("SLI is supported", "true"),
-    ("Link is supported", "true"),
-)
+_ASKED = {"-s": _state, "-e": _errors}
