@@ -3,6 +3,9 @@ by what the other is judged, or what it needs.
 
 Which variant a session will have is not known when it is planned; so all variants are compared. A name that the
 cluster decides may be any name.
+
+Two packs of Terraform make the same objects, so that they cannot be in one interview either, unless the later one
+says that it goes on with the code of the other (``workspace.after``).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from faults.injectors import changes as changes_of
 from faults.injectors.call import CallProgram
 from faults.injectors.delete import DeleteObject
 from faults.injectors.terraform import Apply, Reserve
-from faults.packs import Pack
+from faults.packs import Pack, workspaces
 
 ANY = "*"
 CLASH = "“{one}” and “{other}” cannot be in one interview: both {act} {what}. Leave one of them out."
@@ -34,6 +37,14 @@ METRICS = (
 GPUS = (
     "“{one}” and “{other}” cannot be in one interview: the first needs free GPUs on every node, and the second has "
     "GPU nodes of its own, with fewer of them or with all of them in use. Leave one of them out."
+)
+ORDER = "“{one}” builds on the Terraform code of “{other}”, and so has to come after it. Move it behind."
+STATES = (
+    "“{one}” and “{other}” cannot be in one interview: their Terraform code has two states. Leave one of them out."
+)
+FILES = (
+    "“{one}” and “{other}” cannot be in one part: both change {what} of the Terraform code. Put the second into a "
+    "later part."
 )
 IMAGE = "“{one}” and “{other}” cannot be in one interview: each brings another image {what}. Leave one of them out."
 VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": "calls"}
@@ -52,6 +63,7 @@ class Touch:
     namespace: str
     name: str
     path: Path = ()
+    by_terraform: bool = False
 
     def meets(self, other: Touch) -> bool:
         """Return whether both can be about the same object, and the same field of it."""
@@ -65,8 +77,15 @@ class Touch:
         return f"{'.'.join(self.path)} of {name}" if self.path else name
 
 
-def clash(packs: Sequence[Pack]) -> str:
-    """Return, in a sentence, why two of these packs cannot be in one interview; empty where all can."""
+def clash(packs: Sequence[Pack], parts: Sequence[int] = ()) -> str:
+    """Return, in a sentence, why two of these packs cannot be in one interview; empty where all can.
+
+    They are in the order of the interview; ``parts`` has the number of the part that each is in, and without it each
+    is in a part of its own.
+    """
+    for one, other in combinations(zip(packs, parts or range(len(packs)), strict=True), 2):
+        if why := _of_code(one[0], other[0], same_part=one[1] == other[1]):
+            return why
     touched = [(pack, sorted(touches(pack), key=str)) for pack in packs]
     pairs = combinations(touched, 2)
     return next((why for one, other in pairs if (why := _between(*one, *other))), "")
@@ -76,6 +95,26 @@ def touches(pack: Pack) -> set[Touch]:
     """Return every change that any variant of a pack makes."""
     steps = (step for variant in pack.variants for step in pack.steps_of(variant, ANY))
     return {touch for step in steps for change in changes_of([step]) for touch in _touches(change)}
+
+
+def builds_on(pack: Pack, before: Pack) -> bool:
+    """Return whether a pack builds on the Terraform code of another one."""
+    return pack.workspace is not None and before.slug in pack.workspace.after
+
+
+def _of_code(one: Pack, other: Pack, *, same_part: bool) -> str:
+    if one.workspace and other.workspace and one.workspace.state != other.workspace.state:
+        return STATES.format(one=one.title, other=other.title)
+    if builds_on(one, other) and not builds_on(other, one):
+        return ORDER.format(one=one.title, other=other.title)
+    if not same_part or not builds_on(other, one):
+        return ""
+    both = sorted(_changed_files(one) & _changed_files(other))
+    return FILES.format(one=one.title, other=other.title, what=both[0]) if both else ""
+
+
+def _changed_files(pack: Pack) -> set[str]:
+    return {path.removeprefix(workspaces.FOLDER) for path in workspaces.changes_in(pack.template.workspace)}
 
 
 def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Touch]) -> str:
@@ -90,9 +129,10 @@ def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Tou
     for image in other.images:
         if image["name"] in images and images[image["name"]] != image:
             return IMAGE.format(**names, what=image["name"])
+    joined = builds_on(other, one)
     for touch in ones:
         for met in others:
-            if touch.meets(met):
+            if touch.meets(met) and not (joined and touch.by_terraform and met.by_terraform):
                 what = max(touch, met, key=lambda found: len(found.path))
                 same = touch.act == met.act
                 form, act = (CLASH, touch.act) if same else (MIXED, VERBS[touch.act])
@@ -104,7 +144,9 @@ def _touches(change: Any) -> Iterator[Touch]:
     target = change.target
     place = (f"{target.kind}", target.namespace, target.name)
     match change:
-        case Create() | Reserve() | Apply():
+        case Reserve() | Apply():
+            yield Touch("create", *place, by_terraform=True)
+        case Create():
             yield Touch("create", *place)
         case DeleteObject():
             yield Touch("delete", *place)

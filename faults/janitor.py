@@ -92,7 +92,8 @@ class _Others(NoNeighbours):
 
     def have(self, record: Record) -> bool:
         """Return whether one of them has the same object for its own."""
-        return any(other.uid == record.uid and other.state is State.APPLIED for other in self._records)
+        same = (record.target, record.uid)
+        return any((other.target, other.uid) == same and other.state is State.APPLIED for other in self._records)
 
 
 def _makes_namespaces(mirror: Mirror) -> bool:

@@ -10,6 +10,7 @@ from faults.packs import AccessRule, Pack, Workspace
 from faults.packs.denied_rights import takes_identities
 from faults.packs.model import DIRECT_PLACEMENT, EPHEMERAL_CONTAINERS, PRIVILEGED_PODS
 from faults.packs.rights import subtract
+from faults.packs.workspaces import together
 
 LIMITS = {
     PRIVILEGED_PODS: "run privileged pods, with which the nodes are theirs",
@@ -42,7 +43,7 @@ def rights_of(packs: Iterable[Pack]) -> CandidateRights:
     usual = [*(AccessRule(rule.resources, rule.verbs, tuple(own)) for rule in IN_NAMESPACES), *EVERYWHERE]
     rules = subtract([rule for pack in bound for rule in pack.access], usual if own else [])
     words = sorted({word for pack in bound for word in pack.rights})
-    workspaces = [pack.workspace for pack in bound if pack.workspace]
+    workspaces = _by_state(pack.workspace for pack in bound if pack.workspace)
     by_terraform = [rule for each in workspaces for rule in each.rights]
     return CandidateRights(
         rules=(*map(str, rules), *(line for each in workspaces for line in _of_terraform(each))),
@@ -52,6 +53,13 @@ def rights_of(packs: Iterable[Pack]) -> CandidateRights:
             *(["privileged pods"] if PRIVILEGED_PODS in words else []),
         ),
     )
+
+
+def _by_state(found: Iterable[Workspace]) -> list[Workspace]:
+    """Return what workspaces of one state say together; more states than one are refused elsewhere."""
+    rows = list(found)
+    states = dict.fromkeys(row.state for row in rows)
+    return [whole for state in states if (whole := together(row for row in rows if row.state == state))]
 
 
 def _of_terraform(workspace: Workspace) -> list[str]:

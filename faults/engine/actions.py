@@ -44,7 +44,7 @@ class Action(ABC, Generic[ChangeT]):
     """The beginning of a line of progress; the target follows."""
 
     @abstractmethod
-    def plan(self, cluster: ClusterPort, index: int, change: ChangeT) -> Record:
+    def plan(self, cluster: ClusterPort, index: int, change: ChangeT, neighbours: Neighbours) -> Record:
         """Return the record whose undo takes the change back; nothing is written yet."""
 
     @abstractmethod

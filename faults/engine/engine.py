@@ -139,7 +139,7 @@ class Engine:
         action = self._actions[change.action]
         if record is not None and record.state is State.RECORDED and action.is_true(self._cluster, record):
             return record
-        return action.plan(self._cluster, index, change)
+        return action.plan(self._cluster, index, change, self._neighbours)
 
     def _commit_or_undo(self, done: Sequence[Record]) -> None:
         """Mark steps as made. A worker that was overtaken while its writes were under way takes them back, unless

@@ -108,7 +108,7 @@ class Call(Kind[CallProgram]):
         if not {"status", "json", "text"} & spec["read"].keys():
             raise StepError("read", "must expect something: status, json or text")
 
-    def plan(self, cluster: ClusterPort, index: int, change: CallProgram) -> Record:
+    def plan(self, cluster: ClusterPort, index: int, change: CallProgram, neighbours: Neighbours) -> Record:
         """Return the record with the requests that take the effect back and read it. It must not be there yet."""
         live = get(cluster, change.target)
         undo = {

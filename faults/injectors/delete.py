@@ -65,7 +65,7 @@ class Delete(Kind[DeleteObject]):
         if spec.get("dependents") == "orphan" and kind not in ADOPTING:
             raise StepError("dependents", f"orphan is for kinds that adopt theirs again: {', '.join(ADOPTING)}")
 
-    def plan(self, cluster: ClusterPort, index: int, change: DeleteObject) -> Record:
+    def plan(self, cluster: ClusterPort, index: int, change: DeleteObject, neighbours: Neighbours) -> Record:
         """Return the record with the whole object, without what the server writes."""
         live = get(cluster, change.target)
         if live["metadata"].get("deletionTimestamp"):

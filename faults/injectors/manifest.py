@@ -51,7 +51,7 @@ class Manifest(Kind[Create]):
         if any(change.target.kind == "Namespace" for change in self.changes(spec)):
             raise StepError("file", NO_NAMESPACES)
 
-    def plan(self, cluster: ClusterPort, index: int, change: Create) -> Record:
+    def plan(self, cluster: ClusterPort, index: int, change: Create, neighbours: Neighbours) -> Record:
         """Return the record whose undo is to delete this very object."""
         return self.record(index, change)
 

@@ -65,7 +65,7 @@ class Patch(Kind[PatchObject]):
         for path in _operation_paths(patch) if isinstance(patch, list) else _paths(patch):
             _refuse_path(path)
 
-    def plan(self, cluster: ClusterPort, index: int, change: PatchObject) -> Record:
+    def plan(self, cluster: ClusterPort, index: int, change: PatchObject, neighbours: Neighbours) -> Record:
         """Return the record with before- and after-images.
 
         The after-image is what the cluster makes of the patch, because it may write a value in its own way ("1000m"

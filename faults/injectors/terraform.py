@@ -2,19 +2,23 @@
 
 Terraform itself is not asked to destroy anything: a candidate may have broken the code, or lost the state. So what
 it may make is named by the pack, was not there before, and is deleted by name; and of the cloud there is a picture.
+
+Where another run of the cluster has the same state, this one goes on with its code: it lays its changes over what is
+there, and applies them. What both have named goes with whichever is taken back last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from faults.engine.model import Record, Target
+from faults.engine.model import KEPT, Record, State, Target
 from faults.engine.ports import ClusterPort, Neighbours, Obj
 from faults.engine.stuck import kubectl_name
-from faults.errors import AlreadyExists, Conflict, NotFound
-from faults.injectors import cloud_changes, terraform_runs
+from faults.errors import AlreadyExists, Conflict, Invalid, NotFound, Unreachable
+from faults.injectors import cloud_changes, terraform_code, terraform_runs
 from faults.injectors.kinds import Kind, find
 from faults.terraform_state import secret_name
 from faults.toolbox_place import NAMESPACE, TERRAFORM_ACCOUNT
@@ -26,7 +30,7 @@ _DELETED = "deleted"
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """An object that the code may make: it must not be there before, and goes at the end."""
+    """An object that the code may make: it must not be there before but for another run's, and goes at the end."""
 
     target: Target
     injector: str = "terraform"
@@ -35,13 +39,17 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Bring the code into the toolbox, and apply the roots in order."""
+    """Bring the code into the toolbox, and apply the roots in order.
+
+    ``changes`` are all that is brought where another run has brought its code before, by the paths in ``code``.
+    """
 
     state: str
     roots: tuple[str, ...]
     code: Mapping[str, str] = field(repr=False)
     imports: Mapping[str, Mapping[str, str]]
     cloud_roles: tuple[str, ...] = ()
+    changes: Mapping[str, str] = field(default_factory=dict, repr=False)
     injector: str = "terraform"
     action: ClassVar[str] = "unapply"
 
@@ -88,35 +96,37 @@ class Terraform(Kind[Reserve | Apply]):
             spec["code"],
             spec.get("imports", {}),
             tuple(workspace.get("cloud-roles", ())),
+            spec.get("changes", {}),
         )
         return [*(Reserve(target) for target in (*spaces, *others)), apply]
 
-    def plan(self, cluster: ClusterPort, index: int, change: Reserve | Apply) -> Record:
-        """Return the record: that nothing is there, or what the cloud is like."""
-        if isinstance(change, Reserve):
-            if find(cluster, change.target) is not None:
-                raise AlreadyExists(f"{change.target} is there already; the scenario's Terraform code makes it.")
-            return Record(index, change.injector, change.target, {"action": self.undo})
-        clouds = {project: cloud_changes.picture(cluster, project) for project in cloud_changes.projects(cluster)}
-        undo = {"action": self.undo, "roots": [*change.roots], "clouds": clouds}
-        return Record(index, change.injector, change.target, undo)
+    def plan(self, cluster: ClusterPort, index: int, change: Reserve | Apply, neighbours: Neighbours) -> Record:
+        """Return the record: that nothing is there, or what the cloud or the code to be changed is like."""
+        record = Record(index, change.injector, change.target, {"action": self.undo})
+        others = neighbours.have(record)
+        if isinstance(change, Apply):
+            builds_on = others and bool(terraform_runs.states(cluster, change.state, change.roots))
+            return replace(record, undo=record.undo | _before(cluster, change, builds_on=builds_on))
+        if find(cluster, change.target) is not None and not others:
+            raise AlreadyExists(f"{change.target} is there already; the scenario's Terraform code makes it.")
+        return record
 
     def apply(self, cluster: ClusterPort, change: Reserve | Apply, record: Record) -> Record:
         """Apply the code, which finds by itself what an earlier attempt has made; a reservation changes nothing."""
         if isinstance(change, Apply):
-            member = f"{NAMESPACE}/{TERRAFORM_ACCOUNT}"
-            for project in record.undo["clouds"] if change.cloud_roles else ():
-                workload = f"serviceAccount:{project}.svc.id.goog[{member}]"
-                cloud_changes.grant(cluster, project, workload, change.cloud_roles)
-            terraform_runs.bring(cluster, change.code)
-            for root in change.roots:
-                terraform_runs.apply_root(cluster, change.state, root, change.imports.get(root, {}))
+            (_apply_changes if "before" in record.undo else _apply_whole)(cluster, change, record)
         return record.applied("")
 
     def revert(self, cluster: ClusterPort, record: Record, neighbours: Neighbours) -> Record:
-        """Delete what was made under a reserved name, whoever made it; or state and changes of the cloud."""
+        """Delete what was made under a reserved name, whoever made it; or state and changes of the cloud.
+
+        What another run has named, too, stays until that is taken back.
+        """
         if _is_application(record):
-            return record.reverted(_forget(cluster, record))
+            stays = "before" in record.undo and neighbours.have(record)
+            return record.reverted(_restore_code(cluster, record) if stays else _forget(cluster, record))
+        if neighbours.have(record):
+            return record.reverted(KEPT)
         live = find(cluster, record.target)
         if live is None:
             return record.reverted(record.outcome or "was not there")
@@ -158,6 +168,38 @@ def _is_application(record: Record) -> bool:
     return "roots" in record.undo
 
 
+def _before(cluster: ClusterPort, change: Apply, *, builds_on: bool) -> Obj:
+    """Return what the undo needs: pictures of the cloud, or the files that are about to be changed."""
+    if builds_on:  # the clouds are given back by the run that came first
+        before = terraform_code.read_files(cluster, change.changes)
+        return {"roots": [*change.roots], "clouds": {}, "before": before}
+    clouds = {project: cloud_changes.picture(cluster, project) for project in cloud_changes.projects(cluster)}
+    return {"roots": [*change.roots], "clouds": clouds}
+
+
+def _apply_whole(cluster: ClusterPort, change: Apply, record: Record) -> None:
+    _grant_cloud_roles(cluster, change, record.undo["clouds"])
+    terraform_code.replace_code(cluster, change.code)
+    for root in change.roots:
+        terraform_runs.apply_root(cluster, change.state, root, change.imports.get(root, {}))
+
+
+def _apply_changes(cluster: ClusterPort, change: Apply, record: Record) -> None:
+    if not change.changes:
+        return
+    _grant_cloud_roles(cluster, change, cloud_changes.projects(cluster))
+    terraform_code.overlay_files(cluster, change.changes)
+    for root in change.roots:
+        terraform_runs.apply_over(cluster, change.state, root, change.imports.get(root, {}))
+
+
+def _grant_cloud_roles(cluster: ClusterPort, change: Apply, projects: Iterable[str]) -> None:
+    member = f"{NAMESPACE}/{TERRAFORM_ACCOUNT}"
+    for project in projects if change.cloud_roles else ():
+        workload = f"serviceAccount:{project}.svc.id.goog[{member}]"
+        cloud_changes.grant(cluster, project, workload, change.cloud_roles)
+
+
 def _changed(cluster: ClusterPort, record: Record) -> list[str]:
     clouds: Mapping[str, Any] = record.undo["clouds"]
     return [
@@ -176,3 +218,17 @@ def _forget(cluster: ClusterPort, record: Record) -> str:
         for kind in (terraform_runs.LEASE, _SECRET):
             terraform_runs.forget(cluster, record.target.namespace, root, kind)
     return f"state deleted, {len(restored)} resources of the cloud restored"
+
+
+def _restore_code(cluster: ClusterPort, record: Record) -> str:
+    """Take the changes out of the code that another run goes on with, as far as that is possible.
+
+    In the end it is not: Terraform has no rights any more, and all of it goes with that run in a moment.
+    """
+    before = record.undo["before"]
+    if before and record.state is not State.REVERTED:
+        with suppress(Invalid, Unreachable):
+            terraform_code.restore_files(cluster, before)
+            for root in record.undo["roots"]:
+                terraform_runs.apply_over(cluster, record.target.namespace, root, {})
+    return KEPT

@@ -6,11 +6,10 @@ changed in the same way, and what a candidate types afterwards finds the same st
 
 from __future__ import annotations
 
-import base64
-import gzip
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NoReturn
 
 from faults.engine.model import CommandLimits
 from faults.engine.ports import ClusterPort, Obj
@@ -19,43 +18,18 @@ from faults.terraform_state import lease_name, secret_name
 from faults.toolbox_place import CODE, NAME, NAMESPACE
 
 LIMITS = CommandLimits(seconds=120.0, output_bytes=256 * 1024)
-PART = 2000
-"""Characters that one command carries: it travels in the address of a request."""
 MAX_SAID = 1500
 """Of what Terraform wrote; the end says why."""
 LEASE = ("coordination.k8s.io/v1", "Lease")
 _LOCKED = "Error acquiring the state lock"
-_END = "END-OF-FILE"
-_BUNDLE = "/tmp/.code"  # noqa: S108 - of the toolbox, where one user works
-_KNOWN = "/tmp/.known"  # noqa: S108 - likewise
+_KNOWN = "/tmp/.known"  # noqa: S108 - of the toolbox, where one user works
+_PLANNED, _SAID, _AT_WORK = "/tmp/.planned", "/tmp/.said", "/tmp/.at-work"  # noqa: S108 - likewise
+_AGAIN = "An earlier attempt was cut off."
+_GONE = r"kubernetes_namespace(_v1)?[.].* (will be destroyed|must be replaced)"
+_OLDER = (
+    "The code in the toolbox is older than what was applied: it would delete a namespace. Bring it up to date first."
+)
 _FLAGS = "-input=false -no-color"
-_FOLDER = "workspace/"  # of packs, before the paths of the code
-
-
-def bring(cluster: ClusterPort, code: Mapping[str, str], *, clear: bool = True) -> None:
-    """Lay the code into the toolbox; with ``clear`` in the place of all that is there. Raises ClusterError."""
-    script = (f"rm -rf {CODE}\n" if clear else "") + script_of(code)
-    packed = base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
-    for start in range(0, len(packed), PART):
-        sign = ">>" if start else ">"
-        run(cluster, f'printf %s "$1" {sign} {_BUNDLE}', packed[start : start + PART])
-    run(cluster, f"base64 -d {_BUNDLE} | gunzip > {_BUNDLE}.sh && sh {_BUNDLE}.sh && rm -f {_BUNDLE} {_BUNDLE}.sh")
-
-
-def script_of(code: Mapping[str, str]) -> str:
-    """Return the lines of a shell that write the files; each ends with the end of a line."""
-    folders = sorted({f"{CODE}/{_below(path)}".rpartition("/")[0] for path in code})
-    lines = [f"mkdir -p {shlex.quote(folder)}" for folder in folders]
-    for path, text in sorted(code.items()):
-        ending, end = "" if text.endswith("\n") else "\n", _END
-        while end in text:
-            end += "-"
-        lines.append(f"cat > {shlex.quote(f'{CODE}/{_below(path)}')} <<'{end}'\n{text}{ending}{end}")
-    return "\n".join(lines) + "\n"
-
-
-def _below(path: str) -> str:
-    return path.removeprefix(_FOLDER)
 
 
 def apply_root(cluster: ClusterPort, namespace: str, root: str, imports: Mapping[str, str]) -> str:
@@ -64,25 +38,53 @@ def apply_root(cluster: ClusterPort, namespace: str, root: str, imports: Mapping
     An earlier attempt may have taken some of it over: what the state knows is left alone. Raises ClusterError; a lock
     that an earlier attempt has left is released for the next one.
     """
+    try:
+        return run(cluster, " && ".join([*_beginning(root, imports), f"terraform apply {_FLAGS} -auto-approve"]))
+    except Invalid as exc:
+        if _LOCKED not in exc.message:
+            raise
+        _release(cluster, namespace, root, exc)
+
+
+def apply_over(cluster: ClusterPort, namespace: str, root: str, imports: Mapping[str, str]) -> str:
+    """Apply a root whose code somebody else works on, too; return what Terraform said. Raises ClusterError.
+
+    What they have locked stays so, and is waited for; a lock of an attempt of ours that was cut off is released. Code
+    that would delete a tenant is not applied: then what is applied was written somewhere else.
+    """
+    commands = [
+        *_beginning(root, imports),
+        f"{{ terraform plan {_FLAGS} -out={_PLANNED} > {_SAID} 2>&1 || {{ cat {_SAID}; false; }}; }}",
+        f"{{ ! grep -E '{_GONE}' {_SAID} || {{ echo '{_OLDER}'; false; }}; }}",
+        f"terraform apply {_FLAGS} {_PLANNED}",
+    ]
+    told = f'test $code = 0 || test -z "$again" || echo "{_AGAIN}"; exit $code'
+    try:
+        return run(
+            cluster,
+            f"again=; test ! -e {_AT_WORK} || again=yes; touch {_AT_WORK}; "
+            f"( {' && '.join(commands)} ); code=$?; rm -f {_AT_WORK}; {told}",
+        )
+    except Invalid as exc:
+        if _LOCKED not in exc.message:
+            raise
+        if _AGAIN not in exc.message:
+            raise Unreachable(f"The state of {root} is locked: somebody's Terraform is at work.") from exc
+        _release(cluster, namespace, root, exc)
+
+
+def _beginning(root: str, imports: Mapping[str, str]) -> list[str]:
     taken = [
         f"{{ {_has(at)} || terraform import {_FLAGS} {shlex.quote(at)} {shlex.quote(name)}; }}"
         for at, name in imports.items()
     ]
     known = [f"{{ terraform state list > {_KNOWN} 2>/dev/null || true; }}"] if taken else []
-    commands = [
-        f"cd {CODE}/{root}",
-        f"terraform init {_FLAGS}",
-        *known,
-        *taken,
-        f"terraform apply {_FLAGS} -auto-approve",
-    ]
-    try:
-        return run(cluster, " && ".join(commands))
-    except Invalid as exc:
-        if _LOCKED not in exc.message:
-            raise
-        forget(cluster, namespace, root, LEASE)
-        raise Unreachable(f"The state of {root} was still locked by an earlier attempt.") from exc
+    return [f"cd {CODE}/{root}", f"terraform init {_FLAGS}", *known, *taken]
+
+
+def _release(cluster: ClusterPort, namespace: str, root: str, cause: Invalid) -> NoReturn:
+    forget(cluster, namespace, root, LEASE)
+    raise Unreachable(f"The state of {root} was still locked by an earlier attempt.") from cause
 
 
 def _has(address: str) -> str:

@@ -121,7 +121,8 @@ def inject_step(row: Obj, source: Source) -> InjectStep:
     """Return one change, with the objects of its file, or with the workspace."""
     spec = _with_objects(row, source.manifests, leave_out=("kind", "variants"))
     if row["kind"] == workspaces.STEP:
-        spec |= {"workspace": source.document["workspace"], "code": dict(source.workspace)}
+        code = {"code": workspaces.whole(source.workspace), "changes": workspaces.changes_in(source.workspace)}
+        spec |= {"workspace": source.document["workspace"], **code}
     return InjectStep(row["kind"], spec)
 
 

@@ -91,4 +91,4 @@ class Source:
     manifests: Mapping[str, list[Obj]]
     texts: Mapping[str, str]
     workspace: Mapping[str, str] = field(default_factory=dict)
-    """The merged Terraform code, by path inside the pack."""
+    """The merged Terraform code, and the changes to it, by path inside the pack."""

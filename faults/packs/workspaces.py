@@ -1,7 +1,10 @@
-"""The Terraform workspace of a pack: the platform's code with the pack's own files laid over it.
+"""The Terraform workspace of a pack: the platform's code with the pack's own files laid over it, and changes to it.
 
 What is stored is the merged code, so that a version stays what it was when the platform's code goes on. The code
 is not filled in like other texts: HCL has ``${...}`` of its own, so only namespaces and parameters are.
+
+A pack that is played alone, or first of its interview, begins with all of it. One that comes after another with the
+same state finds code that the candidate has worked on, and lays nothing but its changes over that.
 """
 
 from __future__ import annotations
@@ -16,16 +19,16 @@ from faults.packs.model import Obj
 from faults.packs.rights import AccessRule, merge
 
 DOCUMENT = "scenario.yaml"
-FOLDER = "workspace/"
+FOLDER, CHANGES = "workspace/", "changes/"
 BASE = Path(__file__).resolve().parents[2] / "deploy" / "terraform"
 """The platform's code, over which a pack lays its files."""
 MAX_FILES, MAX_BYTES = 100, 256 * 1024
 """Of a merged workspace, all files together."""
 WORKSPACE_SINCE = 2
 STEP = "terraform"
-_FILE = re.compile(r"workspace/([a-z][a-z0-9_-]*/){0,3}([A-Za-z0-9_-]+\.(tf|tfvars|md)|terraform\.tfvars)")
+_FILE = re.compile(r"(workspace|changes)/([a-z][a-z0-9_-]*/){0,3}([A-Za-z0-9_-]+\.(tf|tfvars|md)|terraform\.tfvars)")
 _PLACEHOLDER = re.compile(r"\$\{((?:namespace|parameter|cluster)\.[a-z0-9-]+)\}")
-FORM = "a .tf, .tfvars or .md file in workspace/, at most three folders deep"
+FORM = "a .tf, .tfvars or .md file in workspace/ or changes/, at most three folders deep"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Workspace:
 
     ``state`` is the namespace of the state, made for the session. ``namespaces``, and ``objects`` (kind and name) of
     none or of the state's, are what Terraform may make. ``rights`` are those of its account in the cluster,
-    ``cloud_roles`` those in the cloud's project.
+    ``cloud_roles`` those in the cloud's project. ``after`` are the packs, by slug, on whose code it can go on.
     """
 
     state: str
@@ -42,6 +45,7 @@ class Workspace:
     objects: tuple[tuple[str, str], ...] = ()
     rights: tuple[AccessRule, ...] = ()
     cloud_roles: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, row: Obj) -> Workspace:
@@ -52,6 +56,7 @@ class Workspace:
             tuple((entry["kind"], entry["name"]) for entry in row.get("objects", ())),
             tuple(map(AccessRule.load, row.get("rights", ()))),
             tuple(row.get("cloud-roles", ())),
+            tuple(row.get("after", ())),
         )
 
     def dump(self) -> Obj:
@@ -62,12 +67,24 @@ class Workspace:
             "objects": [{"kind": kind, "name": name} for kind, name in self.objects],
             "rights": [rule.dump() for rule in self.rights],
             "cloud-roles": [*self.cloud_roles],
+            "after": [*self.after],
         }
 
 
 def is_workspace(name: str) -> bool:
-    """Return whether a file of a pack belongs to its workspace."""
-    return name.startswith(FOLDER)
+    """Return whether a file of a pack is code: of its workspace, or a change to it."""
+    return name.startswith((FOLDER, CHANGES))
+
+
+def changes_in(code: Mapping[str, str]) -> dict[str, str]:
+    """Return the changes of a pack's code, by the paths of the files that they take the place of."""
+    found = {name.removeprefix(CHANGES): text for name, text in code.items() if name.startswith(CHANGES)}
+    return {f"{FOLDER}{path}": text for path, text in found.items()}
+
+
+def whole(code: Mapping[str, str]) -> dict[str, str]:
+    """Return the code of a pack that is played alone: its workspace with its changes laid over it."""
+    return {name: text for name, text in code.items() if name.startswith(FOLDER)} | changes_in(code)
 
 
 def merged(files: Mapping[str, str]) -> dict[str, str]:
@@ -100,7 +117,7 @@ def check(document: Obj, workspace: Mapping[str, str], placeholders: Iterable[st
         return
     _check_section(document)
     if not workspace:
-        raise PackError(DOCUMENT, "workspace", "has no code: the pack lacks files in workspace/")
+        raise PackError(DOCUMENT, "workspace", "has no code: the pack lacks files in workspace/ and changes/")
     known = set(placeholders)
     for name, text in workspace.items():
         for found in _PLACEHOLDER.findall(text):
@@ -144,19 +161,19 @@ def _check_section(document: Obj) -> None:
 
 def _check_step(document: Obj, number: int, workspace: Mapping[str, str]) -> None:
     for index, root in enumerate(document["inject"][number]["roots"]):
-        if not any(name.startswith(f"{FOLDER}{root}/") and name.endswith(".tf") for name in workspace):
+        if not any(name.startswith(f"{FOLDER}{root}/") and name.endswith(".tf") for name in whole(workspace)):
             where = f"inject.{number}.roots.{index}"
             raise PackError(DOCUMENT, where, f"the workspace has no folder {root} with code")
 
 
 def together(found: Iterable[Workspace]) -> Workspace | None:
     """Return what the workspaces of one session say together; None without any. Raises ``PackError``."""
-    whole: Workspace | None = None
+    union: Workspace | None = None
     for each in found:
-        if whole is not None and whole.state != each.state:
-            raise PackError(DOCUMENT, "workspace.state", f"{each.state} and {whole.state} cannot be in one session")
-        whole = each if whole is None else _union(whole, each)
-    return whole
+        if union is not None and union.state != each.state:
+            raise PackError(DOCUMENT, "workspace.state", f"{each.state} and {union.state} cannot be in one session")
+        union = each if union is None else _union(union, each)
+    return union
 
 
 def _union(one: Workspace, other: Workspace) -> Workspace:

@@ -139,10 +139,13 @@ def preflight_refusal(cluster: Cluster) -> str:
     )
 
 
-def why_not(*, tier: str, packs: Sequence[Pack]) -> str:
-    """Return why scenarios cannot run, together, on a cluster of a tier, in one sentence; empty where they can."""
+def why_not(*, tier: str, packs: Sequence[Pack], parts: Sequence[int] = ()) -> str:
+    """Return why scenarios cannot run, together, on a cluster of a tier, in one sentence; empty where they can.
+
+    ``parts``: as for ``refusal_together``.
+    """
     alone = next((why for pack in packs if (why := _why_not(pack, tier))), "")
-    return alone or refusal_together(packs=packs, tier=tier)
+    return alone or refusal_together(packs=packs, tier=tier, parts=parts)
 
 
 def _why_not(pack: Pack, tier: str) -> str:

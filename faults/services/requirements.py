@@ -25,16 +25,17 @@ NO_LABEL = "“{title}” needs the label {label} of the node {node}, which has 
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/:@-]{0,198}[A-Za-z0-9])?")
 
 
-def refusal_together(*, packs: Sequence[Pack], tier: str = "") -> str:
+def refusal_together(*, packs: Sequence[Pack], tier: str = "", parts: Sequence[int] = ()) -> str:
     """Return why scenarios cannot be in one interview, in a sentence; empty where they can.
 
     Without a tier, some cluster must be able to have them all: a practice cluster wherever they are made for one.
+    ``parts`` has the number of the part that each is in; without it, each is in a part of its own.
     """
     if why := next((NO_AGENT.format(title=pack.title) for pack in packs if pack.requires.agent), ""):
         return why
     if not tier and (why := _tiers(packs)):
         return why
-    if why := clashes.clash(packs):
+    if why := clashes.clash(packs, parts):
         return why
     tiers = {tier} if tier else _common_tiers(packs)
     made_by_us = any(policy_of_tier(name).may_be_dropped for name in tiers)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 
 from faults import selectors
 from faults.code_archive import MAX_BYTES, MAX_FILES
 from faults.engine.model import CommandLimits
 from faults.errors import ClusterError, FaultError
-from faults.injectors import terraform_runs
+from faults.injectors import terraform_code, terraform_runs
 from faults.models import FaultRun
 from faults.toolbox_place import CODE, NAME
 
@@ -28,7 +26,7 @@ def read_code(*, run: FaultRun) -> dict[str, str]:
     code, output = kube.run_command(namespace, NAME, NAME, ("bash", "-c", _READ), LIMITS)
     if code:
         raise ClusterError(f"The code could not be read: {output[-300:]}")
-    return {path: _text(lines) for path, lines in _parts(output)}
+    return dict(terraform_code.unpacked(output))
 
 
 def write_code(*, run: FaultRun, files: Mapping[str, str]) -> None:
@@ -39,7 +37,7 @@ def write_code(*, run: FaultRun, files: Mapping[str, str]) -> None:
     _namespace(run)
     kube = selectors.kube_for(run.cluster)
     terraform_runs.run(kube, f"mkdir -p {CODE} && {_CLEAR}")
-    terraform_runs.bring(kube, files, clear=False)
+    terraform_code.write_files(kube, files)
 
 
 def _namespace(run: FaultRun) -> str:
@@ -47,20 +45,3 @@ def _namespace(run: FaultRun) -> str:
     if box is None or box.terraform is None:
         raise FaultError(NO_CODE)
     return box.namespace
-
-
-def _parts(output: str) -> list[tuple[str, list[str]]]:
-    found: list[tuple[str, list[str]]] = []
-    for line in output.splitlines():
-        if line.startswith("= "):
-            found.append((line[2:].removeprefix("./"), []))
-        elif found:
-            found[-1][1].append(line)
-    return found
-
-
-def _text(lines: list[str]) -> str:
-    try:
-        return base64.b64decode("".join(lines)).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        return ""

@@ -8,6 +8,7 @@ from faults import selectors, services
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.traces import Traces
 from faults.engine.model import Target
+from faults.engine.ports import NoNeighbours
 from faults.injectors import KINDS, PatchObject
 from faults.injectors.field_owners import WRITER, hand_back_fields
 from faults.models import Cluster
@@ -39,7 +40,7 @@ def writes(obj):
 def patched(kube, target, patch):
     """Patch as the injector does."""
     change = PatchObject(target, patch)
-    record = KINDS["patch"].plan(kube, 0, change)
+    record = KINDS["patch"].plan(kube, 0, change, NoNeighbours())
     KINDS["patch"].apply(kube, change, record)
     return change, record
 
@@ -62,7 +63,7 @@ def test_a_worker_that_died_after_its_patch_hands_the_fields_back_when_it_tries_
     before = live(kube, SETTINGS)
     label = {"metadata": {"labels": {"died": "once"}}}
     change = PatchObject(SETTINGS, label)
-    record = KINDS["patch"].plan(kube, 0, change)
+    record = KINDS["patch"].plan(kube, 0, change, NoNeighbours())
     place = (SETTINGS.api_version, SETTINGS.kind, SETTINGS.name, SETTINGS.namespace)
     assert WRITER in {manager for manager, _ in writes(kube.patch(*place, label, field_manager=WRITER))}
     KINDS["patch"].apply(kube, change, record)

@@ -11,7 +11,7 @@ from django.test import override_settings
 
 from faults import packs, selectors, services
 from faults.errors import FaultError
-from faults.injectors import terraform_runs
+from faults.injectors import terraform_code
 from faults.models import Cluster, FaultRun, Outbox
 from faults.packs.workspaces import BASE
 from faults.tests import workspace_packs
@@ -187,7 +187,7 @@ def test_a_real_cluster_without_an_image_for_toolboxes_says_so(db):
 
 
 def test_code_is_brought_fetched_and_replaced(session, kube, terraform):
-    terraform_runs.bring(kube, PACK.bind().inject[0].spec["code"])
+    terraform_code.replace_code(kube, PACK.bind().inject[0].spec["code"])
     there = services.read_code(run=session)
     assert there["tenants/main.tf"] == (BASE / "tenants/main.tf").read_text()
     assert "gpus = 1\n" in there["tenants/terraform.tfvars"]

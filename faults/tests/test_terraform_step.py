@@ -22,21 +22,48 @@ def planned(cluster):
     """Plan a session and its fault, after a change to the pack; return the fault."""
 
     def go(change=lambda document, found: None):
-        files = workspace_packs.files(change)
-        scenario = Scenario.objects.create(slug="small-quota")
-        version = ScenarioVersion.objects.create(
-            scenario=scenario, number=1, digest=packs.digest(files), files=files, title="x", minutes=20
-        )
-        until = deadline()
-        session = services.plan_environment_run(
-            cluster=cluster, namespaces=SPACES, deadline=until, packs=[packs.parse(files)]
-        )
-        services.inject_run(run_id=session.pk, holder="test")
-        return services.plan_fault_run(
-            cluster=cluster, scenario_version=version, namespaces=SPACES, parameters={}, seed=1, deadline=until
-        )
+        return plan(cluster, change)[0]
 
     return go
+
+
+@pytest.fixture
+def in_turn(cluster):
+    """Two faults of one session, of which the second goes on with the code of the first; the first is injected."""
+    runs = plan(cluster, workspace_packs.with_few_resources, workspace_packs.building_on)
+    services.inject_run(run_id=runs[0].pk, holder="test")
+    return runs
+
+
+def plan(cluster, *changes):
+    """Plan a session, and a fault for each change of the pack."""
+    found, until = [workspace_packs.files(change) for change in changes], deadline()
+    made = [packs.parse(files) for files in found]
+    session = services.plan_environment_run(cluster=cluster, namespaces=SPACES, deadline=until, packs=made)
+    services.inject_run(run_id=session.pk, holder="test")
+    runs = []
+    for pack, files in zip(made, found, strict=True):
+        version = ScenarioVersion.objects.create(
+            scenario=Scenario.objects.create(slug=pack.slug),
+            number=1,
+            digest=packs.digest(files),
+            files=files,
+            title="x",
+            minutes=20,
+        )
+        values = {"scenario_version": version, "parameters": {}, "seed": 1, "deadline": until}
+        runs.append(services.plan_fault_run(cluster=cluster, namespaces=SPACES, **values))
+    return runs
+
+
+def revert(run):
+    run = services.revert_run(run_id=run.pk, holder="test")
+    assert (run.status, run.residue) == (FaultRun.Status.REVERTED, [])
+
+
+def counted(kube, namespace):
+    """Return what the quota of a tenant counts."""
+    return set(kube.get("v1", "ResourceQuota", "gpus", namespace)["spec"]["hard"])
 
 
 def in_toolbox(kube, line):
@@ -104,3 +131,71 @@ def test_a_lock_that_a_dead_attempt_left_is_released_for_the_next(planned, kube)
         services.inject_run(run_id=run.pk, holder="test")
     assert refused.value.retryable
     assert services.inject_run(run_id=run.pk, holder="test").injected_at
+
+
+TWO = 'tenants = { tenant-a = { team = "v", gpus = 1 }, tenant-b = { team = "s", gpus = 1 } }'
+ADD_TENANT = f"echo '{TWO}' > platform/tenants/terraform.tfvars"
+OWN_LINE = "echo '# mine' >> platform/tenants/main.tf"
+APPLY = "cd platform/tenants && terraform apply -auto-approve -no-color > out"
+
+
+def test_a_later_fault_changes_the_code_that_the_candidate_has_worked_on(in_turn, kube):
+    first, later = in_turn
+    for line in (ADD_TENANT, APPLY, OWN_LINE):
+        in_toolbox(kube, line)
+    services.inject_run(run_id=later.pk, holder="test")
+    assert counted(kube, "tenant-a") == counted(kube, "tenant-b") == {"limits.nvidia.com/gpu"}
+    assert in_toolbox(kube, "tail -n 1 platform/tenants/main.tf.yours") == "# mine\n"
+    assert "tenant-b" in in_toolbox(kube, "cat platform/tenants/terraform.tfvars")
+    assert in_toolbox(kube, "ls platform/tenants").split() == [
+        "lead.tf",
+        "main.tf",
+        "main.tf.yours",
+        "out",
+        "providers.tf",
+        "terraform.tfvars",
+        "versions.tf",
+    ]
+
+    revert(later)
+    assert counted(kube, "tenant-b") == {"requests.nvidia.com/gpu"}
+    assert in_toolbox(kube, "tail -n 1 platform/tenants/main.tf") == "# mine\n"
+    with pytest.raises(NotFound):
+        kube.get("rbac.authorization.k8s.io/v1", "Role", "lead", "tenant-a")
+
+    revert(first)
+    session = services.revert_run(run_id=selectors.environment_beside(first).pk, holder="test")
+    assert (session.status, session.residue) == (FaultRun.Status.REVERTED, [])
+    assert fingerprint(kube, selectors.all_namespaces_of(session)) == session.fingerprint_before
+
+
+@pytest.mark.torture
+def test_whichever_of_two_faults_ends_first_nothing_is_left(in_turn, kube):
+    first, later = in_turn
+    services.inject_run(run_id=later.pk, holder="test")
+    services.inject_run(run_id=later.pk, holder="test")
+    revert(first)
+    revert(later)
+    assert not {"tenant-a", "tenant-b"} & {row["metadata"]["name"] for row in kube.list("v1", "Namespace")}
+    revert(selectors.environment_beside(first))
+
+
+@pytest.mark.torture
+def test_code_older_than_what_was_applied_deletes_no_tenant(in_turn, kube):
+    _, later = in_turn
+    for line in (ADD_TENANT, APPLY, "sed -i 's/, tenant-b.*/ }/' platform/tenants/terraform.tfvars"):
+        in_toolbox(kube, line)
+    with pytest.raises(ClusterError, match="older than what was applied"):
+        services.inject_run(run_id=later.pk, holder="test")
+    assert kube.get("v1", "Namespace", "tenant-b")
+
+
+@pytest.mark.torture
+def test_a_lock_of_the_candidates_is_waited_for(in_turn, kube):
+    spec, meta = {"holderIdentity": "theirs"}, {"name": "lock-tfstate-default-tenants", "namespace": "platform"}
+    kube.delete("coordination.k8s.io/v1", "Lease", meta["name"], meta["namespace"])
+    kube.create({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec})
+    with pytest.raises(ClusterError, match="somebody's Terraform is at work") as refused:
+        services.inject_run(run_id=in_turn[1].pk, holder="test")
+    assert refused.value.retryable
+    assert kube.get("coordination.k8s.io/v1", "Lease", meta["name"], meta["namespace"])["spec"] == spec

@@ -64,6 +64,8 @@ def without_step(document, found):
         (set_to("workspace.cloud-roles", ["roles/owner"]), "workspace.cloud-roles: only practice clusters"),
         (lambda document, found: found.update({"workspace/run.sh": "x"}), "workspace/run.sh: is not a .tf"),
         (lambda document, found: found.update({"workspace/../x.tf": "x"}), "workspace/../x.tf: is not a .tf"),
+        (lambda document, found: found.update({"changes/run.sh": "x"}), "changes/run.sh: is not a .tf"),
+        (lambda document, found: found.update({"changes/x.tf": "${parameter.no}"}), "${parameter.no}: no such"),
         (lambda document, found: found.update({"workspace/x.tf": "x" * MAX_BYTES}), "workspace/: has "),
         (lambda document, found: found.update({"workspace/x.tf": "${parameter.no}"}), "${parameter.no}: no such"),
         (lambda document, found: found.update({f"workspace/x{at}.tf": "x" for at in range(99)}), "at most 100"),
@@ -91,6 +93,30 @@ def test_packs_that_make_the_same_objects_cannot_be_in_one_interview():
     assert clash([one, PACKS[0]]) == ""
 
 
+def test_changes_lie_over_the_workspace_and_are_known_apart():
+    (*_, apply) = changes(parse(workspace_packs.files(workspace_packs.building_on)).inject)
+    assert sorted(apply.changes) == ["workspace/tenants/lead.tf", "workspace/tenants/main.tf"]
+    assert apply.code | apply.changes == apply.code
+    assert apply.code["workspace/tenants/terraform.tfvars"] == workspace_packs.TENANTS
+
+
+def test_a_pack_goes_on_with_the_code_of_one_that_comes_before_it():
+    first = parse(workspace_packs.files())
+    later = parse(workspace_packs.files(workspace_packs.building_on))
+    assert clash([first, later]) == ""
+    assert clash([first, later], parts=[1, 1]) == ""
+    assert "builds on the Terraform code of “A quota that is too small”" in clash([later, first])
+
+
+def test_two_packs_that_change_the_same_file_are_refused_in_one_part_only():
+    def changing(document, found):
+        found["changes/tenants/lead.tf"] = "# an earlier one"
+
+    both = [parse(workspace_packs.files(change)) for change in (changing, workspace_packs.building_on)]
+    assert clash(both, parts=[1, 2]) == ""
+    assert "cannot be in one part: both change tenants/lead.tf" in clash(both, parts=[2, 2])
+
+
 def test_what_the_workspaces_of_a_session_say_is_merged():
     one = parse(workspace_packs.files()).workspace
     other = parse(workspace_packs.files(set_to("workspace.namespaces", ["tenant-c", "tenant-a"]))).workspace
@@ -100,3 +126,5 @@ def test_what_the_workspaces_of_a_session_say_is_merged():
     elsewhere = parse(workspace_packs.files(set_to("workspace", moved))).workspace
     with pytest.raises(PackError, match="infra and platform"):
         together([one, elsewhere])
+    packs = [parse(workspace_packs.files(change)) for change in (set_to("title", "One"), set_to("workspace", moved))]
+    assert "their Terraform code has two states" in clash(packs)

@@ -85,6 +85,29 @@ def with_few_resources(document, found):
     found["workspace/tenants/main.tf"] = FEW
 
 
+LEAD = """resource "kubernetes_role_v1" "lead" {
+  metadata {
+    name      = "lead"
+    namespace = kubernetes_namespace_v1.tenant["tenant-a"].metadata[0].name
+  }
+  rule {
+    api_groups = [""]
+    resources  = ["pods"]
+    verbs      = ["list"]
+  }
+}
+"""
+
+
+def building_on(document, found):
+    """Change the pack to one that goes on with the code of the other: another quota, and one more role."""
+    with_few_resources(document, found)
+    document |= {"slug": "small-quota-later", "title": "A quota that counts nothing"}
+    document["workspace"] |= {"after": ["small-quota"], "namespaces": ["tenant-a", "tenant-b", "tenant-c"]}
+    found["changes/tenants/main.tf"] = FEW.replace("requests.nvidia.com/gpu", "limits.nvidia.com/gpu")
+    found["changes/tenants/lead.tf"] = LEAD
+
+
 def files(change=lambda document, found: None):
     """Return the files of the pack, after a change to its document and files."""
     document = {

@@ -213,7 +213,7 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
             name = convert(key, "string")
             if name in value:
                 return value[name]
-            raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node)
+            raise scope.problem(span, "Invalid index", f"{NOT_IN}.", [node[2], node[3]])
         if isinstance(value, list):
             at = convert(key, "number")
             if isinstance(at, int) and 0 <= at < len(value):

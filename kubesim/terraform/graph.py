@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.diagnostics import Failure, Problem, failure, suggestion
 from kubesim.terraform.evaluate import Scope, evaluate
-from kubesim.terraform.instances import Key, counted, each_of
+from kubesim.terraform.instances import Key, Open, counted, each_of
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import (
     ConvertError,
@@ -277,12 +277,9 @@ class Instance:
 
     def _module(self, name: str, scope: Scope, span: Any, steps: list[Node]) -> tuple[Any, int]:
         if name not in self.module.calls:
+            near = suggestion(name, self.module.calls)
             raise scope.failure(
-                span,
-                "reference_to_undeclared_module",
-                it=quoted(name),
-                title=self.module.title,
-                near=suggestion(name, self.module.calls),
+                span, "reference_to_undeclared_module", it=quoted(name), title=self.module.title, near=near
             )
         children = self.children(name)
         keyed = {"for_each", "count"} & self.module.calls[name].body["attrs"].keys()
@@ -297,12 +294,8 @@ class Instance:
 
     def _one_output(self, child: Instance, step: Node, scope: Scope) -> Any:
         if step[3] not in child.module.outputs:
-            raise scope.failure(
-                [*step[2][1][2:], *step[1][2:]],
-                "unsupported_attribute_2",
-                it=step[3],
-                near=suggestion(step[3], child.module.outputs),
-            )
+            span, near = [*step[2][1][2:], *step[1][2:]], suggestion(step[3], child.module.outputs)
+            raise scope.failure(span, "unsupported_attribute_2", it=step[3], near=near)
         return child.output(step[3])
 
     def children(self, name: str) -> dict[Key, Instance]:
@@ -346,15 +339,8 @@ class Instance:
         item = self.module.resources.get((mode, kind, name))
         if item is None:
             near = suggestion(written(mode, kind, name), [written(*key) for key in self.module.resources])
-            raise scope.failure(
-                span,
-                "reference_to_undeclared_resource",
-                word=mode,
-                kind=kind,
-                name=name,
-                title=self.module.title,
-                near=near,
-            )
+            title, key = self.module.title, "reference_to_undeclared_resource"
+            raise scope.failure(span, key, word=mode, kind=kind, name=name, title=title, near=near)
         label = self.place(written(mode, kind, name))
         return self.world.cached(self._held, (mode, kind, name), label, lambda: self.resource(mode, kind, name))
 
@@ -390,6 +376,8 @@ def _place(source: str) -> tuple[str, Any]:
 
 def collected(values: dict[Key, Any], item: Item) -> Any:
     """Return the value of a block: one, a list or a map of its instances' values."""
+    if any(isinstance(key, Open) for key in values):
+        return Unknown()
     if "count" in item.body["attrs"]:
         return [values[key] for key in values]
     if "for_each" in item.body["attrs"]:

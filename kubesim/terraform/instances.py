@@ -19,6 +19,12 @@ from kubesim.terraform.values import (
 )  # fmt: skip
 
 Key = str | int | None
+
+
+class Open(str):
+    """The key of the one instance that stands for all while nobody knows how many there are."""
+
+
 MOST_INSTANCES = 500
 
 
@@ -26,7 +32,7 @@ def counted(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
     value = bare(evaluate(node, scope))
     if isinstance(value, Unknown):
         if validating:
-            return {0: {"count": {"index": Unknown("number")}}}
+            return {Open(): {"count": {"index": Unknown("number")}}}
         raise scope.failure(node[1], "invalid_count_argument")
     try:
         count = convert(value, "number")
@@ -52,7 +58,7 @@ def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
     if isinstance(value, Unknown):
         if validating:
             inner = value.type[1] if isinstance(value.type, list) and isinstance(value.type[1], str | list) else ANY
-            return {"": {"each": {"key": Unknown("string"), "value": Unknown(inner)}}}
+            return {Open(): {"each": {"key": Unknown("string"), "value": Unknown(inner)}}}
         raise scope.failure(
             node[1],
             "invalid_foreach_argument_2",

@@ -120,6 +120,28 @@ async def test_the_language_means_what_it_means_to_terraform():
     assert {name: each["value"] for name, each in json.loads(text).items()} == ANSWERS
 
 
+KEYED = """variable "sizes" { type = map(number) }
+module "each" {
+  source   = "./each"
+  for_each = var.sizes
+  size     = each.value
+}
+output "a" { value = module.each["a"].twice }
+"""
+
+
+async def test_one_of_several_instances_is_named_by_its_key():
+    files = {"main.tf": KEYED, "terraform.tfvars": "sizes = { a = 2 }\n"}
+    inner = 'variable "size" {}\noutput "twice" {\n  value = var.size * 2\n}\n'
+    script = f"mkdir each; printf '%s' '{inner}' > each/main.tf; terraform init > log; "
+    text, _ = await terraform(f"{script}terraform apply -auto-approve > log; terraform output a", files)
+    assert text == "4\n"
+    files["main.tf"] = KEYED.replace('["a"]', '["b"]') + 'output "b" {\n  value = var.sizes["c"]\n}\n'
+    text, _ = await terraform(f"{script}terraform plan -no-color", files)
+    assert "Error: Invalid index" in text
+    assert "var.sizes is map of number with 1 element" in text
+
+
 async def test_outputs_are_planned_kept_in_a_file_and_shown():
     files = {"main.tf": 'output "a" {\n  value = { b = 1 }\n}\n'}
     script = "terraform plan -no-color; terraform apply -no-color -auto-approve; terraform plan -no-color"

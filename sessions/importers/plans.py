@@ -251,13 +251,19 @@ def _check_scenarios(parts: list[Part]) -> None:
         if slug in seen:
             raise PlanProblem(f"Part {number}: the scenario {slug!r} is in the plan twice.")
         seen.add(slug)
-    if why := refusal_together(versions):
+    if why := refusal_together(wanted, versions):
         raise PlanProblem(why)
 
 
-def refusal_together(versions: Iterable[ScenarioVersion]) -> str:
-    """Return why scenarios cannot be in one interview, in a sentence; empty where they can."""
-    return fault_services.refusal_together(packs=[pack_of(version) for version in versions])
+def refusal_together(wanted: Iterable[tuple[int, str]], versions: Iterable[ScenarioVersion]) -> str:
+    """Return why scenarios cannot be in one interview, in a sentence; empty where they can.
+
+    ``wanted`` has their slugs in the order of the interview, each with the number of its part.
+    """
+    by_slug = {version.scenario.slug: version for version in versions}
+    found = [(number, pack_of(by_slug[slug])) for number, slug in wanted if slug in by_slug]
+    packs, numbers = [pack for _, pack in found], [number for number, _ in found]
+    return fault_services.refusal_together(packs=packs, parts=numbers)
 
 
 def _with_question_uuids(parts: list[Part]) -> list[Part]:

@@ -240,13 +240,14 @@ class SessionWatch:
 
     def _roots(self) -> list[tuple[str, str]]:
         """Return the roots that the session's scenarios apply, each with the namespace of its state."""
-        return [
+        found = (
             (pack.workspace.state, root)
             for _, pack in self._packs.values()
             for step in pack.inject
             if pack.workspace and step.kind == TERRAFORM
             for root in step.spec["roots"]
-        ]
+        )
+        return list(dict.fromkeys(found))
 
     def _evaluate(self, scenario: SessionScenario, pack: Pack) -> None:
         try:

@@ -161,9 +161,10 @@ def _check_parts(parts: list[Part]) -> None:
 
 
 def _check_cluster(cluster: Cluster | None, parts: list[Part], owner: User, start: datetime | None) -> None:
-    packs = [pack_of(version) for _, scenarios, _ in parts for version in scenarios]
+    found = [(number, version) for number, (_, scenarios, _) in enumerate(parts) for version in scenarios]
+    packs, numbers = [pack_of(version) for _, version in found], [number for number, _ in found]
     tier = cluster.tier if cluster else Cluster.Tier.PRACTICE
-    why = fault_services.why_not(tier=tier, packs=packs)
+    why = fault_services.why_not(tier=tier, packs=packs, parts=numbers)
     if cluster is not None:
         why = why or clusters.refusal(cluster=cluster, actor=owner, start=start)
         why = why or fault_services.refusal_by_inventory(cluster=cluster, packs=packs)

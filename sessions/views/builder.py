@@ -81,8 +81,10 @@ def builder_context(
 
 def _refusal_together(outline: OutlineForm) -> str:
     """Return why the chosen scenarios cannot be in one interview; told while the outline is put together."""
-    slugs = [entry.name for part in outline.parts for entry in part.entries if entry.is_scenario]
-    return plans.refusal_together(plans.newest_scenarios(slugs)) if len(slugs) > 1 else ""
+    parts = enumerate(outline.parts, 1)
+    wanted = [(number, entry.name) for number, part in parts for entry in part.entries if entry.is_scenario]
+    versions = plans.newest_scenarios(slug for _, slug in wanted)
+    return plans.refusal_together(wanted, versions) if len(wanted) > 1 else ""
 
 
 def _build(request: HttpRequest, plan: Plan | None) -> HttpResponse:
