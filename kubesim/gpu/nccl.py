@@ -219,34 +219,18 @@ class Communicator:
         numa = member.device.product.numa[member.device.numa]
         links = min(_links(each.device) for each in self.members)
         return {
-            "rank": rank,
-            "ranks": self.size,
-            "device": member.ordinal,
-            "bus": f"{bus}0",
-            "comm": f"0x55{seed:08x}{seed % 256:02x}",
-            "id": self.id,
-            "interface": member.interface,
-            "address": member.reached_at,
-            "driver": int(major) * 1000 + int(minor) * 10,
-            "version": member.version,
-            "noise": f"{seed % 90000 + 10000}",
-            "affinity": numa,
-            "nodes": len(self.hosts),
-            "local": host.index(rank),
-            "local_ranks": len(host),
-            "channels": self.channels,
+            "rank": rank, "ranks": self.size, "device": member.ordinal, "bus": f"{bus}0",
+            "comm": f"0x55{seed:08x}{seed % 256:02x}", "id": self.id, "interface": member.interface,
+            "address": member.reached_at, "driver": int(major) * 1000 + int(minor) * 10, "version": member.version,
+            "noise": f"{seed % 90000 + 10000}", "affinity": numa, "nodes": len(self.hosts), "local": host.index(rank),
+            "local_ranks": len(host), "channels": self.channels,
             "order": " ".join(f"{number:3d}" for number in range(self.size)),
             "trees": " ".join(f"[{number}] {self._tree(rank, number)}" for number in range(self.channels)),
-            "chunk": 524288 if len(self.hosts) == 1 and links else 131072,
-            "threshold": 8 * self.size,
-            "nvls": 16 if self.uses_nvls else 0,
-            "p2p": 32 if links and len(self.hosts) == 1 else 2,
-            "per_peer": 32 if links and len(self.hosts) == 1 else 2,
-            "speed": speed,
-            "total": speed,
-            "kind": "NVL" if links else "PHB",
-            "net_kind": "PIX" if len(self.hosts) == 1 else "PHB",
-        }
+            "chunk": 524288 if len(self.hosts) == 1 and links else 131072, "threshold": 8 * self.size,
+            "nvls": 16 if self.uses_nvls else 0, "p2p": 32 if links and len(self.hosts) == 1 else 2,
+            "per_peer": 32 if links and len(self.hosts) == 1 else 2, "speed": speed, "total": speed,
+            "kind": "NVL" if links else "PHB", "net_kind": "PIX" if len(self.hosts) == 1 else "PHB",
+        }  # fmt: skip
 
     def _tree(self, rank: int, number: int) -> str:
         """Return a rank's neighbours in one of the trees: a chain in each host, a binary tree of the hosts."""

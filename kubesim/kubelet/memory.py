@@ -194,20 +194,9 @@ def _pages(use: Use) -> int:
 
 def _memory(use: Use) -> str:
     rows = {
-        "anon": use.memory * 9 // 10,
-        "file": _pages(use) + use.memory // 10,
-        "kernel": use.memory // 60,
-        "kernel_stack": 16384 * 8,
-        "pagetables": use.memory // 400,
-        "shmem": 0,
-        "file_mapped": use.memory // 14,
-        "file_dirty": 0,
-        "inactive_anon": use.memory * 9 // 10,
-        "active_anon": 4096,
-        "inactive_file": _pages(use),
-        "active_file": use.memory // 10,
-        "slab": use.memory // 90,
-        "pgfault": use.memory // 4096,
-        "pgmajfault": 12,
-    }
+        "anon": use.memory * 9 // 10, "file": _pages(use) + use.memory // 10, "kernel": use.memory // 60,
+        "kernel_stack": 16384 * 8, "pagetables": use.memory // 400, "shmem": 0, "file_mapped": use.memory // 14,
+        "file_dirty": 0, "inactive_anon": use.memory * 9 // 10, "active_anon": 4096, "inactive_file": _pages(use),
+        "active_file": use.memory // 10, "slab": use.memory // 90, "pgfault": use.memory // 4096, "pgmajfault": 12,
+    }  # fmt: skip
     return "\n".join(f"{name} {value}" for name, value in rows.items())

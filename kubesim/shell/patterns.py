@@ -89,19 +89,10 @@ def _bracket(text: list[tuple[str, bool]], at: int) -> tuple[str, int]:
 
 
 CLASSES = {
-    "alpha": "a-zA-Z",
-    "digit": "0-9",
-    "alnum": "a-zA-Z0-9",
-    "upper": "A-Z",
-    "lower": "a-z",
-    "space": "\\s",
-    "blank": " \\t",
-    "punct": "!-/:-@\\[-`{-~",
-    "xdigit": "0-9A-Fa-f",
-    "cntrl": "\\x00-\\x1f\\x7f",
-    "print": "\\x20-\\x7e",
-    "graph": "\\x21-\\x7e",
-}
+    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": "\\s",
+    "blank": " \\t", "punct": "!-/:-@\\[-`{-~", "xdigit": "0-9A-Fa-f", "cntrl": "\\x00-\\x1f\\x7f",
+    "print": "\\x20-\\x7e", "graph": "\\x21-\\x7e",
+}  # fmt: skip
 
 
 @lru_cache(maxsize=512)

@@ -174,24 +174,12 @@ class Session:
         short = "~" + cwd[len(home) :] if home and home != "/" and f"{cwd}/".startswith(home + "/") else cwd
         now = process.machine.clock.now()
         values = {
-            "u": name_of(process.view, process.view.uid),
-            "h": process.machine.hostname.split(".")[0],
-            "H": process.machine.hostname,
-            "w": short,
-            "W": short.rsplit("/", 1)[-1] or "/",
-            "$": "#" if process.view.uid == 0 else "$",
-            "n": "\n",
-            "e": "\x1b",
-            "a": "\a",
-            "[": "",
-            "]": "",
-            "t": f"{now:%H:%M:%S}",
-            "A": f"{now:%H:%M}",
-            "d": f"{now:%a %b %d}",
-            "s": self.shell.name,
-            "j": "0",
+            "u": name_of(process.view, process.view.uid), "h": process.machine.hostname.split(".")[0],
+            "H": process.machine.hostname, "w": short, "W": short.rsplit("/", 1)[-1] or "/",
+            "$": "#" if process.view.uid == 0 else "$", "n": "\n", "e": "\x1b", "a": "\a", "[": "", "]": "",
+            "t": f"{now:%H:%M:%S}", "A": f"{now:%H:%M}", "d": f"{now:%a %b %d}", "s": self.shell.name, "j": "0",
             "\\": "\\",
-        }
+        }  # fmt: skip
         if letter.isdecimal():
             return chr(int(letter, 8))
         return values.get(letter, match[0])

@@ -325,17 +325,9 @@ class _Reader:
 
 
 KINDS = {
-    "variable": 1,
-    "locals": 0,
-    "output": 1,
-    "module": 1,
-    "resource": 2,
-    "data": 2,
-    "provider": 1,
-    "terraform": 0,
-    "moved": 0,
-    "import": 0,
-}
+    "variable": 1, "locals": 0, "output": 1, "module": 1, "resource": 2, "data": 2, "provider": 1, "terraform": 0,
+    "moved": 0, "import": 0,
+}  # fmt: skip
 
 
 def type_of_node(node: Node, file: str, within: str) -> Type:

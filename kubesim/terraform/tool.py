@@ -7,6 +7,8 @@ import contextlib
 import hashlib
 import importlib.util
 import json
+import socket
+import subprocess
 import sys
 import time
 from collections import OrderedDict
@@ -26,15 +28,49 @@ MAX_LINE, MAX_FILE, MAX_NAMES, MAX_CACHED = 16 << 20, 1 << 20, 2000, 16 << 20
 CONNECT_S = 30.0
 KILLED = "terraform: the configuration takes more time or memory than practice clusters grant\n"
 HARD_CPU_S = 3.0
+NOTHING = subprocess.DEVNULL
 _files: OrderedDict[str, str] = OrderedDict()
 """Files that have been parsed, as JSON, by their text's digest: MAX_CACHED characters, those of longest ago go."""
 
 
-def worker_command() -> list[str]:
-    """Return how the worker is started: with no more of the host's packages than it needs."""
-    spec = importlib.util.find_spec("hcl2")
-    packages = Path(spec.origin).parent.parent if spec is not None and spec.origin else Path()
-    return [sys.executable, "-I", "-S", str(WORKER), str(Path(__file__).parents[2]), str(packages)]
+class Workers:
+    """The parent of this cluster's workers: it reads all modules once, and forks one for each command."""
+
+    def __init__(self) -> None:
+        self._channel: socket.socket | None = None
+        self._parent: subprocess.Popen[bytes] | None = None
+
+    def connect(self) -> socket.socket:
+        """Return the socket of a new worker."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            if not self._send(theirs):
+                self._start()
+                self._send(theirs)
+        return ours
+
+    def _send(self, theirs: socket.socket) -> bool:
+        """Hand the parent a socket; False where there is none (any more)."""
+        with contextlib.suppress(OSError):
+            return self._channel is not None and bool(socket.send_fds(self._channel, [b"+"], [theirs.fileno()]))
+        return False
+
+    def _start(self) -> None:
+        """Start the parent, with no more of the host's packages than it needs."""
+        spec = importlib.util.find_spec("hcl2")
+        packages = Path(spec.origin).parent.parent if spec is not None and spec.origin else Path()
+        if self._channel is not None:
+            self._channel.close()
+        self._channel, theirs = socket.socketpair()
+        with theirs:
+            number = theirs.fileno()
+            words = [sys.executable, "-I", "-S", str(WORKER), str(number), str(WORKER.parents[2]), str(packages)]
+            self._parent = subprocess.Popen(  # noqa: S603 - fixed words
+                words, stdin=NOTHING, stdout=NOTHING, stderr=NOTHING, env={}, pass_fds=[number]
+            )
+
+
+workers = Workers()
 
 
 async def terraform(process: Process) -> int:
@@ -75,29 +111,22 @@ class _Run:
 
     async def _work(self) -> bool:
         self.process.handlers["INT"] = self.process.handlers["TERM"] = self.interrupt
-        child = await asyncio.create_subprocess_exec(
-            *worker_command(), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL, env={}, limit=MAX_LINE,
-        )  # fmt: skip
+        reader, writer = await asyncio.open_connection(sock=workers.connect(), limit=MAX_LINE)
         try:
-            return await self._talk(child)
+            return await self._talk(reader, writer)
         finally:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
+            writer.close()
 
-    async def _talk(self, child: asyncio.subprocess.Process) -> bool:
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Serve the worker until it ends; False where it was killed by its limits."""
-        if child.stdin is None or child.stdout is None:
-            return False
         terminal = self.process.tty(1)
         request = {
             "argv": self.process.argv[1:], "folder": self.process.cwd, "environment": dict(self.process.env),
             "width": terminal.size[1] if terminal else 78,
         }  # fmt: skip
-        await self._send(child.stdin, request)
+        await self._send(writer, request)
         try:
-            while line := await child.stdout.readline():
+            while line := await reader.readline():
                 kind, *given = json.loads(line)
                 if kind == "end":
                     self.status, self.used = given
@@ -105,15 +134,15 @@ class _Run:
                 answer: Callable[..., Awaitable[Any]] = getattr(self, f"_{kind}")
                 found = await answer(*given)
                 if kind not in ("out", "err", "parsed"):
-                    await self._send(child.stdin, [found, self.interrupted])
+                    await self._send(writer, [found, self.interrupted])
         except ValueError:  # a line longer than MAX_LINE, or cut off when the worker was killed
             return False
         return False
 
-    async def _send(self, stdin: asyncio.StreamWriter, found: Any) -> None:
+    async def _send(self, writer: asyncio.StreamWriter, found: Any) -> None:
         with contextlib.suppress(ConnectionError):
-            stdin.write(json.dumps(found).encode() + b"\n")
-            await stdin.drain()
+            writer.write(json.dumps(found).encode() + b"\n")
+            await writer.drain()
 
     async def _out(self, text: str) -> None:
         await self.process.write(text)

@@ -226,6 +226,28 @@ async def test_a_cluster_runs_only_so_many_at_a_time(monkeypatch):
     assert (most, text.endswith("done\n")) == (2, True)
 
 
+async def test_it_works_again_once_the_parent_of_its_processes_has_gone():
+    text, _ = await terraform("terraform fmt -check", {"main.tf": "a = 1\n"})
+    parent = tool.workers._parent
+    assert (text, parent.poll()) == ("", None)
+    parent.kill()
+    parent.wait()
+    text, status = await terraform("terraform fmt", {"main.tf": "a=1\n"})
+    assert (text, status) == ("main.tf\n", 0)
+    assert tool.workers._parent is not parent
+
+
+async def test_a_run_that_nobody_waits_for_ends():
+    ours = tool.workers.connect()
+    ours.sendall(json.dumps({"argv": ["fmt", "-"], "folder": "/", "environment": {}, "width": 78}).encode() + b"\n")
+    asked = await asyncio.to_thread(ours.recv, 4096)
+    children = tool.Path(f"/proc/{tool.workers._parent.pid}/task/{tool.workers._parent.pid}/children")
+    assert (asked != b"", len(children.read_text().split())) == (True, 1)
+    ours.close()
+    while children.read_text().split():
+        await asyncio.sleep(0.01)
+
+
 async def test_parsed_files_are_kept_up_to_a_size(monkeypatch):
     monkeypatch.setattr(tool, "MAX_CACHED", 100)
     monkeypatch.setattr(tool, "_files", OrderedDict())

@@ -13,20 +13,9 @@ from kubesim.shell.tools import kit
 LARGEST = 4 << 20
 MOST_UNDONE = 100
 ARROWS = {
-    b"\x1b[A": "k",
-    b"\x1b[B": "j",
-    b"\x1b[C": "l",
-    b"\x1b[D": "h",
-    b"\x1bOA": "k",
-    b"\x1bOB": "j",
-    b"\x1bOC": "l",
-    b"\x1bOD": "h",
-    b"\x1b[H": "0",
-    b"\x1b[F": "$",
-    b"\x1b[5~": "\x02",
-    b"\x1b[6~": "\x06",
-    b"\x1b[3~": "x",
-}
+    b"\x1b[A": "k", b"\x1b[B": "j", b"\x1b[C": "l", b"\x1b[D": "h", b"\x1bOA": "k", b"\x1bOB": "j", b"\x1bOC": "l",
+    b"\x1bOD": "h", b"\x1b[H": "0", b"\x1b[F": "$", b"\x1b[5~": "\x02", b"\x1b[6~": "\x06", b"\x1b[3~": "x",
+}  # fmt: skip
 
 
 class Buffer:
