@@ -192,7 +192,7 @@ class PlanAdmin(Admin[Plan]):
         return super().get_queryset(request).annotate(**columns)
 
     def get_fields(self, request: HttpRequest, obj: Plan | None = None) -> Any:
-        fields = ("slug", "title", "summary", "parts", "usable", "close_while_paused", "archived")
+        fields = ("slug", "title", "summary", "parts", "usable", "cuts", "close_while_paused", "archived")
         return ("outline", *fields) if obj else fields
 
     def has_delete_permission(self, request: HttpRequest, obj: Plan | None = None) -> bool:
@@ -201,7 +201,9 @@ class PlanAdmin(Admin[Plan]):
     @transaction.atomic
     def save_model(self, request: HttpRequest, obj: Plan, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
-        content = {name: form.cleaned_data[name] for name in ("title", "summary", "parts", "close_while_paused")}
+        content = {
+            name: form.cleaned_data[name] for name in ("title", "summary", "parts", "close_while_paused", "cuts")
+        }
         if version := plans.save_plan(obj, **content):
             messages.info(request, f"The plan was kept as version {version.number}.")
 

@@ -10,6 +10,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from sessions.importers import attributes, banks, outline, plans
+from sessions.importers.cuts import HELP, Cut, format_cuts
 from sessions.importers.outline import ImportProblem
 from sessions.importers.plans import PlanProblem
 from sessions.importers.questions import ParsedQuestion
@@ -163,6 +164,7 @@ class PlanForm(PlanModelForm):
         "(a question's title, bank/key or UUID). What can be named is listed below.",
         initial="- title: First part\n  minutes: 30\n  scenarios: []\n  questions: []\n",
     )
+    cuts = forms.CharField(required=False, widget=_area(3), help_text=HELP)
     close_while_paused = forms.BooleanField(
         required=False,
         label="Close the candidate's access while paused",
@@ -180,6 +182,7 @@ class PlanForm(PlanModelForm):
             parts = plans.parts_as_yaml(newest.parts)
             self.initial.update(title=newest.title, summary=newest.summary, parts=parts)
             self.initial["close_while_paused"] = newest.close_while_paused
+            self.initial["cuts"] = "\n".join(format_cuts(newest.cuts))
 
     def clean_summary(self) -> str:
         """Return the summary with plain line ends."""
@@ -190,6 +193,15 @@ class PlanForm(PlanModelForm):
         try:
             return plans.parse_parts(self.cleaned_data["parts"])
         except PlanProblem as exc:
+            raise ValidationError(str(exc)) from exc
+
+    def clean_cuts(self) -> list[Cut]:
+        """Return the checked cuts; parts that are wrong say so themselves."""
+        try:
+            return plans.resolve_cuts(self.cleaned_data["cuts"].splitlines(), self.cleaned_data.get("parts", ()))
+        except PlanProblem as exc:
+            if "parts" not in self.cleaned_data:
+                return []
             raise ValidationError(str(exc)) from exc
 
 

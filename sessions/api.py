@@ -52,6 +52,7 @@ class NewSession(Schema):
     minutes: int | None = None
     scheduled_at: AwareDatetime | None = None
     close_while_paused: bool | None = None
+    cut: int | None = None
 
 
 class Extension(Schema):
@@ -144,6 +145,7 @@ def create_session(request: HttpRequest, body: NewSession) -> Any:
         scheduled_at=body.scheduled_at,
         interviewers=_people(body.interviewers),
         close_while_paused=body.close_while_paused,
+        cut=body.cut,
     )
     return Status(201, session)
 

@@ -13,10 +13,11 @@ from django.utils.text import slugify
 from faults import services as fault_services
 from faults.models import Cluster
 from faults.plain_text import plain, plain_line
+from sessions import part_minutes
 from sessions.errors import SessionError
 from sessions.importers.plans import MAX_SUMMARY_LENGTH, MAX_TITLE_LENGTH
 from sessions.models import Assessment, Plan, PlanVersion, QuestionVersion
-from sessions.services.creation import LONGEST, SHORTEST
+from sessions.part_minutes import LONGEST, SHORTEST
 from sessions.services.lifecycle import MOST_EXTENSION
 from sessions.services.scoring import LONGEST_TEXT
 
@@ -55,6 +56,7 @@ class SessionForm(forms.Form):
         label="Candidate's name", max_length=120, error_messages={"required": "Say who the candidate is."}
     )
     title = forms.CharField(max_length=200, required=False)
+    cut = forms.TypedChoiceField(required=False, coerce=int, empty_value=None)
     minutes = forms.IntegerField(label="Minutes", min_value=SHORTEST, max_value=LONGEST, required=False)
     scheduled_at = forms.DateTimeField(
         label="Planned start",
@@ -89,9 +91,19 @@ class SessionForm(forms.Form):
     ) -> None:
         super().__init__(data, **kwargs)
         self.plans = {plan.uuid: plan for plan in plans}
+        self.cuts = self._cuts()
         choosable: dict[str, Any] = dict(self.fields)
         choosable["interviewers"].queryset = people
+        choosable["cut"].choices = [("", ""), *((cut["minutes"], cut["minutes"]) for cut in self.cuts)]
         choosable["candidate_name"].widget.attrs |= {"autocomplete": "off", "autofocus": True}
+
+    def _cuts(self) -> list[dict[str, Any]]:
+        """Return the shorter forms of the plan that the form is about, each with the parts that it has."""
+        wanted = str(self.data.get("plan") or self.initial.get("plan") or "")
+        plan = next((plan for uuid, plan in self.plans.items() if str(uuid) == wanted), None)
+        if plan is None:
+            return []
+        return [{"minutes": cut["minutes"], "parts": part_minutes.cut(plan.parts, cut["parts"])} for cut in plan.cuts]
 
     @property
     def unseen_errors(self) -> list[str]:
@@ -108,6 +120,14 @@ class SessionForm(forms.Form):
             raise forms.ValidationError("This plan is not offered any more. Go back and choose another.")
         return self.plans[wanted]
 
+    def clean(self) -> dict[str, Any]:
+        """Give a shorter form its own minutes, unless others were typed than those of the whole plan."""
+        data = super().clean() or self.cleaned_data
+        plan, cut = data.get("plan"), data.get("cut")
+        if plan is not None and cut is not None and data.get("minutes") == plan.minutes:
+            data["minutes"] = cut
+        return data
+
     def refuse(self, error: SessionError) -> None:
         """Show a service's refusal at its field, or above the form where it names none of ours."""
         field = {"plan_version": "plan"}.get(error.field, error.field)
@@ -122,6 +142,12 @@ class PlanBuilderForm(forms.Form):
         max_length=MAX_SUMMARY_LENGTH,
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "data-limit": MAX_SUMMARY_LENGTH}),
+    )
+    cuts = forms.CharField(
+        required=False,
+        max_length=500,
+        label="Shorter forms",
+        widget=forms.Textarea(attrs={"rows": 2, "data-limit": 500}),
     )
     close_while_paused = forms.BooleanField(required=False, label="Close the candidate's access while paused")
 

@@ -15,7 +15,8 @@ from django.http import QueryDict
 
 from sessions.candidate_rights import CandidateRights, rights_of
 from sessions.catalogue import QUESTION, SCENARIO, CatalogueItem
-from sessions.importers.plans import BEFORE, LONGEST, MOST_ENTRIES, MOST_PARTS
+from sessions.importers.plans import BEFORE, MOST_ENTRIES, MOST_PARTS
+from sessions.part_minutes import LONGEST
 
 PART = "part"
 MAX_KEY_LENGTH = 8

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+SHORTEST, LONGEST = 5, 450
+"""Minutes of an interview; with the grace time the longest stays inside the 8 hours of a fault."""
 
 
 def scale(planned: Sequence[int], minutes: int) -> list[int]:
@@ -18,6 +22,11 @@ def scale(planned: Sequence[int], minutes: int) -> list[int]:
     while sum(scaled) > minutes and max(scaled) > 1:
         scaled[scaled.index(max(scaled))] -= 1
     return scaled
+
+
+def cut(parts: Sequence[dict[str, Any]], minutes: Sequence[int | None]) -> list[dict[str, Any]]:
+    """Return the parts with these minutes, without those that have none."""
+    return [{**part, "minutes": new} for part, new in zip(parts, minutes, strict=True) if new is not None]
 
 
 def room(planned: Sequence[int], minutes: int) -> list[int | None]:

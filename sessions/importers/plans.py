@@ -8,7 +8,7 @@ that their faults are injected when it starts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,17 @@ from faults.models import Scenario, ScenarioVersion
 from faults.packs import PackError, safe_yaml
 from faults.plain_text import plain, plain_line
 from faults.selectors import pack_of
+from sessions.importers.cuts import Cut, CutProblem, parse_cuts
 from sessions.models import Plan, PlanVersion, Question, QuestionVersion, StagedPart
+from sessions.part_minutes import LONGEST, SHORTEST
 from sessions.subjects import part_criterion_key
 
 LIMIT_CHARACTERS = 50_000
 MOST_PARTS, MOST_ENTRIES = 20, 50
-SHORTEST, LONGEST = 5, 450  # minutes of a whole interview
 MAX_CRITERIA, MAX_CRITERION_LENGTH, MAX_TASKS_LENGTH = 20, 200, 8000
 MAX_TITLE_LENGTH, MAX_SUMMARY_LENGTH = 200, 2000
+_CONTENT = ("title", "summary", "parts", "close_while_paused", "cuts")
+_MAY_HAVE = {"close_while_paused", "cuts"}
 _FIELDS = {"title", "minutes", "scenarios", "questions", "tasks", "criteria", "injection"}
 BEFORE = "before"
 INJECTIONS = (BEFORE, *StagedPart.Start.values)
@@ -53,17 +56,19 @@ class PlanText:
     summary: str
     parts: list[Part]
     close_while_paused: bool = False
+    cuts: list[Cut] = field(default_factory=list)
 
 
 def read_plan(path: Path) -> PlanText:
-    """Return the plan of a YAML file with slug, title, summary, parts, and close_while_paused where it has that.
+    """Return the plan of a YAML file: slug, title, summary, parts; if it has them, close_while_paused and cuts.
 
     Raises PlanProblem.
     """
     data = _load(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or set(data) - {"close_while_paused"} != {"slug", "title", "summary", "parts"}:
+    if not isinstance(data, dict) or set(data) - _MAY_HAVE != {"slug", "title", "summary", "parts"}:
         raise PlanProblem(
-            f"{path.name}: a plan has slug, title, summary and parts, may have close_while_paused, and nothing else."
+            f"{path.name}: a plan has slug, title, summary and parts, may have close_while_paused and cuts, "
+            "and nothing else."
         )
     closes = data.get("close_while_paused", False)
     if not isinstance(closes, bool):
@@ -77,7 +82,8 @@ def read_plan(path: Path) -> PlanText:
         raise PlanProblem(
             f"{path.name}: the summary has {len(summary)} characters; the limit is {MAX_SUMMARY_LENGTH}. Shorten it."
         )
-    return PlanText(data["slug"], title, summary, resolve_parts(data["parts"]), closes)
+    parts = resolve_parts(data["parts"])
+    return PlanText(data["slug"], title, summary, parts, closes, resolve_cuts(data.get("cuts"), parts))
 
 
 def parse_parts(text: str) -> list[Part]:
@@ -95,6 +101,17 @@ def resolve_parts(data: object) -> list[Part]:
     return _with_question_uuids(parts)
 
 
+def resolve_cuts(lines: object, parts: Iterable[Part]) -> list[Cut]:
+    """Return checked cuts of a plan, from their lines. Raises PlanProblem."""
+    found = [] if lines is None else lines
+    if not isinstance(found, list) or not all(isinstance(line, str) for line in found):
+        raise PlanProblem("Write cuts as a list of quoted texts, such as “90: 10 30 20 15 15”.")
+    try:
+        return parse_cuts(found, [part["minutes"] for part in parts])
+    except CutProblem as exc:
+        raise PlanProblem(str(exc)) from exc
+
+
 def parts_as_yaml(parts: Iterable[Part]) -> str:
     """Return parts as the YAML that ``parse_parts`` reads; questions are named by title where that is unique."""
     named = _names({uuid for part in parts for uuid in part["questions"]})
@@ -104,12 +121,24 @@ def parts_as_yaml(parts: Iterable[Part]) -> str:
 
 @transaction.atomic
 def save_plan(
-    plan: Plan, *, title: str, summary: str, parts: list[Part], close_while_paused: bool = False
+    plan: Plan,
+    *,
+    title: str,
+    summary: str,
+    parts: list[Part],
+    close_while_paused: bool = False,
+    cuts: Iterable[Cut] = (),
 ) -> PlanVersion | None:
     """Freeze a plan's content with the newest scenario versions; None where the newest version is the same."""
     scenarios = newest_scenarios(slug for part in parts for slug in part["scenarios"])
     newest = plan.versions.prefetch_related("scenarios").first()
-    content = {"title": title, "summary": summary, "parts": parts, "close_while_paused": close_while_paused}
+    content = {
+        "title": title,
+        "summary": summary,
+        "parts": parts,
+        "close_while_paused": close_while_paused,
+        "cuts": list(cuts),
+    }
     if newest and _content(newest) == content and set(newest.scenarios.all()) == set(scenarios):
         return None
     version = plan.versions.create(number=newest.number + 1 if newest else 1, **content)
@@ -154,7 +183,7 @@ def _near(name: str, known: Iterable[str]) -> str:
 
 
 def _content(plan: PlanVersion | PlanText) -> dict[str, Any]:
-    return {name: getattr(plan, name) for name in ("title", "summary", "parts", "close_while_paused")}
+    return {name: getattr(plan, name) for name in _CONTENT}
 
 
 def _load(text: str) -> object:

@@ -117,6 +117,11 @@ class PlanVersion(models.Model):
         'a part without scenarios may have "tasks" (Markdown) and "criteria" ([text]); one with scenarios may have '
         '"injection" ("button" or "automatic").'
     )
+    cuts = models.JSONField(
+        default=list,
+        blank=True,
+        help_text='Shorter forms: [{"minutes": int, "parts": [int or null]}]; a part with null is left out.',
+    )
     scenarios = models.ManyToManyField(ScenarioVersion, blank=True, related_name="plans")
     close_while_paused = models.BooleanField(
         default=False, help_text="While an interview is paused, the candidate's access is closed."
@@ -129,3 +134,8 @@ class PlanVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.title} (v{self.number})"
+
+    @property
+    def minutes(self) -> int:
+        """Return the minutes of all parts in full."""
+        return sum(int(part["minutes"]) for part in self.parts)

@@ -25,11 +25,11 @@ from sessions.models import (
     SessionScenario,
     StagedPart,
 )
+from sessions.part_minutes import LONGEST, SHORTEST
 from sessions.services import clusters
 from sessions.services.rows import clean_text
 from sessions.subjects import part_criteria
 
-SHORTEST, LONGEST = 5, 450  # minutes; with the grace time the longest stays inside the 8 hours of a fault
 MINUTES_PER_QUESTION = 5
 NOTHING_PICKED = "Pick at least one scenario or one question."
 LATE = timedelta(minutes=5)
@@ -56,6 +56,7 @@ def create_session(
     too_short: TooShort = "keep",
     close_while_paused: bool | None = None,
     uuid: UUID | None = None,
+    cut: int | None = None,
 ) -> InterviewSession:
     """Create a draft from a plan, from picks, or from a plan with picks added as a last part.
 
@@ -63,16 +64,17 @@ def create_session(
     ``minutes`` defaults to the sum of the parts; ``cluster`` to a practice cluster of its own. The owner is always
     one of the interviewers. ``too_short`` says what happens to parts that do not fit into ``minutes``: they keep
     their minutes, they are scaled, or the session is refused. Raises SessionError naming ``candidate_name``,
-    ``title``, ``scenarios``, ``minutes``, ``too_short``, ``scheduled_at`` or ``cluster``.
+    ``title``, ``scenarios``, ``minutes``, ``too_short``, ``scheduled_at``, ``cut`` or ``cluster``.
 
     ``close_while_paused`` closes the candidate's access in every pause; None leaves it to the plan. ``uuid`` decides
-    the variants of its scenarios (``variant_seed``); one is drawn where none is given.
+    the variants of its scenarios (``variant_seed``); one is drawn where none is given. ``cut`` names one of
+    the plan's cuts by its minutes, which are then those of the interview.
     """
     candidate = clean_text(
         candidate_name, field="candidate_name", name="The candidate's name", limit=120, required=True
     )
     heading = clean_text(title, field="title", name="The title", limit=200)
-    parts = _planned(plan_version) + _outlined(outline) + _picked(scenario_versions, question_versions)
+    parts = _planned(plan_version, cut) + _outlined(outline) + _picked(scenario_versions, question_versions)
     _check_parts(parts)
     _check_cluster(cluster, parts, owner, scheduled_at)
     minutes = _checked_minutes(minutes, parts)
@@ -101,11 +103,21 @@ def _closes(plan_version: PlanVersion | None) -> bool:
     return plan_version is not None and plan_version.close_while_paused
 
 
-def _planned(plan_version: PlanVersion | None) -> list[Part]:
+def _planned(plan_version: PlanVersion | None, cut: int | None) -> list[Part]:
     if plan_version is None:
         return []
     scenarios = {version.scenario.slug: version for version in plan_version.scenarios.select_related("scenario")}
-    return [_planned_part(outline, scenarios) for outline in plan_version.parts]
+    return [_planned_part(outline, scenarios) for outline in _cut(plan_version, cut)]
+
+
+def _cut(plan_version: PlanVersion, minutes: int | None) -> list[dict[str, Any]]:
+    """Return the parts of a plan, or those of one of its cuts."""
+    if minutes is None:
+        return list(plan_version.parts)
+    found = next((cut for cut in plan_version.cuts if cut["minutes"] == minutes), None)
+    if found is None:
+        raise SessionError(f"The plan has no cut of {minutes} minutes.", "cut")
+    return part_minutes.cut(plan_version.parts, found["parts"])
 
 
 def _outlined(outline: Sequence[dict[str, Any]]) -> list[Part]:

@@ -7,6 +7,7 @@ import pytest
 
 from sessions import services, subjects
 from sessions.importers import plans
+from sessions.importers.cuts import format_cuts
 from sessions.importers.plans import PlanProblem
 from sessions.models import Plan, Question, QuestionVersion
 
@@ -163,6 +164,45 @@ def test_a_file_may_close_the_access_while_paused(tmp_path, scenario_version, qu
     path.write_text(path.read_text().replace("parts:", "close_while_paused: maybe\nparts:"))
     with pytest.raises(PlanProblem, match="close_while_paused"):
         plans.read_plan(path)
+
+
+def test_a_plan_has_cuts_that_are_kept_with_it(parts):
+    lines = ["25: 20 5", "20: 20 -"]
+    found = plans.resolve_cuts(lines, [{"minutes": 30}, {"minutes": 10}])
+    assert found == [{"minutes": 25, "parts": [20, 5]}, {"minutes": 20, "parts": [20, None]}]
+    assert format_cuts(found) == lines
+    plan, content = Plan.objects.create(slug="house"), {"title": "House", "summary": "", "parts": parts}
+    assert plans.save_plan(plan, **content, cuts=found).cuts == found
+    assert plans.save_plan(plan, **content, cuts=found) is None
+    assert plans.save_plan(plan, **content, cuts=found[:1]).number == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("20", "write it as"),
+        ("20: all of it", "write it as"),
+        ("20: 20", "it has 1 numbers, and the plan has 2 parts"),
+        ("99: 94 5", "part 1 has 1 to 30 minutes"),
+        ("20: 0 20", "part 1 has 1 to 30 minutes"),
+        ("21: 20 -", "its parts take 20 minutes"),
+        ("4: 2 2", "at least 5 minutes"),
+        ("40: 30 10", "fewer than the whole plan"),
+        (["20: 20 -", "20: 10 10"], "two cuts of 20 minutes"),
+        ([f"{total}: {total} -" for total in range(10, 17)], "at most 6"),
+        ([20], "list of quoted texts"),
+    ],
+)
+def test_a_cut_that_does_not_fit_its_plan_is_refused(line, message):
+    planned = [{"minutes": 30}, {"minutes": 10}]
+    with pytest.raises(PlanProblem, match=message):
+        plans.resolve_cuts(line if isinstance(line, list) else [line], planned)
+
+
+def test_a_file_may_have_cuts(tmp_path, scenario_version, question_version):
+    path = tmp_path / "plan.yaml"
+    path.write_text("slug: house\ntitle: House\nsummary: x\nparts:\n" + indent(GOOD, "  ") + "\ncuts: ['20: 20 -']\n")
+    assert plans.read_plan(path).cuts == [{"minutes": 20, "parts": [20, None]}]
 
 
 @pytest.mark.parametrize(

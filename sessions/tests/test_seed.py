@@ -86,7 +86,7 @@ def test_an_archived_scenario_does_not_stop_it():
     Scenario.objects.update(archived=True)
     out, err = StringIO(), StringIO()
     call_command("seed", stdout=out, stderr=err)
-    assert err.getvalue().count("was left as it is") == 2
+    assert err.getvalue().count("was left as it is") == 3
 
 
 def test_our_bank_is_complete():

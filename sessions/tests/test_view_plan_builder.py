@@ -83,6 +83,18 @@ def test_a_change_is_a_new_version_and_the_same_content_none(signed_in, stored, 
     assert [part["title"] for part in stored.versions.first().parts] == ["Part 2", "Repair"]
 
 
+def test_cuts_are_typed_a_line_each_and_come_back(signed_in, stored, ref):
+    url = f"/plans/{stored.uuid}/"
+    rows = {"row": ["part:a", REPAIR, "part:b", ref], "title-a": "Repair", "minutes-a": "30", "title": "An hour"}
+    refused = signed_in.post(url, {**rows, "cuts": "20: 20 10", "save": ""})
+    assert refused.status_code == 422
+    assert "part 2 has 1 to 5 minutes" in refused.content.decode()
+    assert signed_in.post(url, {**rows, "cuts": "25: 20 5\r\n20: 20 -", "save": ""}).status_code == 302
+    newest = stored.versions.first()
+    assert [cut["minutes"] for cut in newest.cuts] == [25, 20]
+    assert "25: 20 5\n20: 20 -" in signed_in.get(url).content.decode()
+
+
 def test_each_part_with_a_scenario_is_asked_when_its_faults_are_injected(signed_in, stored, ref):
     url = f"/plans/{stored.uuid}/"
     typed = {

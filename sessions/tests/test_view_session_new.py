@@ -9,6 +9,7 @@ from faults import services as fault_services
 from faults.kube.config import render
 from faults.models import Cluster
 from sessions import part_minutes, services
+from sessions.errors import SessionError
 from sessions.models import InterviewSession, Plan, PlanVersion
 
 URL = "/sessions/new/"
@@ -55,6 +56,58 @@ def test_the_form_lists_the_rights_of_the_plans_scenarios(client, ada, plan):
     client.force_login(ada)
     text = client.get(URL, {"plan": plan.uuid}).content.decode()
     assert "create, update, patch, delete jobs.batch in ml-training" in text.split('id="rights"')[1]
+
+
+@pytest.fixture
+def cuttable(plan):
+    """A plan of 30 minutes with two cuts."""
+    PlanVersion.objects.update(cuts=[{"minutes": 25, "parts": [18, 7]}, {"minutes": 20, "parts": [20, None]}])
+    return plan
+
+
+def test_the_form_says_how_long_the_plan_is_and_offers_its_cuts(client, ada, cuttable):
+    client.force_login(ada)
+    text = client.get(URL, {"plan": cuttable.uuid}).content.decode()
+    assert "The parts take 30 minutes in all." in text
+    offered = " ".join(text.split('id="cut"')[1].split("</fieldset>")[0].split())
+    assert 'value="25"' in offered
+    assert '25 minutes<span class="small muted">: Repair 18, Talk 7</span>' in offered
+    assert '20 minutes<span class="small muted">: Repair 20</span>' in offered
+    assert "30 minutes in full; shorter: 25, 20" in client.get(URL).content.decode()
+
+
+@pytest.mark.parametrize(
+    ("cut", "minutes", "parts"),
+    [
+        ("", 30, {"Repair": 20, "Talk": 10}),
+        ("25", 25, {"Repair": 18, "Talk": 7}),
+        ("20", 20, {"Repair": 20}),
+    ],
+)
+def test_a_cut_decides_the_parts_and_their_minutes(client, ada, cuttable, cut, minutes, parts):
+    client.force_login(ada)
+    values = {"plan": cuttable.uuid, "candidate_name": "Sam", "minutes": "30", "draft": ""}
+    assert client.post(URL, {**values, "cut": cut}).status_code == 302
+    session = InterviewSession.objects.get()
+    assert session.minutes == minutes
+    assert {part["title"]: part["minutes"] for part in session.parts} == parts
+    assert session.questions.count() == ("Talk" in parts)
+
+
+def test_other_minutes_than_those_of_the_cut_may_be_typed(client, ada, cuttable):
+    client.force_login(ada)
+    values = {"plan": cuttable.uuid, "candidate_name": "Sam", "minutes": "40", "draft": ""}
+    client.post(URL, {**values, "cut": "25"})
+    assert InterviewSession.objects.get().minutes == 40
+
+
+def test_a_cut_that_the_plan_does_not_have_is_refused(client, ada, cuttable):
+    client.force_login(ada)
+    response = client.post(URL, {"plan": cuttable.uuid, "candidate_name": "Sam", "cut": "45", "draft": ""})
+    assert response.status_code == 422
+    assert not InterviewSession.objects.exists()
+    with pytest.raises(SessionError, match="no cut of 45 minutes"):
+        services.create_session(owner=ada, candidate_name="Sam", plan_version=cuttable, cut=45)
 
 
 def test_a_draft_is_not_prepared(client, ada, plan, jobs):

@@ -20,6 +20,7 @@ from sessions.candidate_rights import rights_of
 from sessions.catalogue import CatalogueItem, Filter
 from sessions.forms import PlanBuilderForm
 from sessions.importers import plans
+from sessions.importers.cuts import format_cuts
 from sessions.importers.plans import PlanProblem
 from sessions.models import Plan, PlanVersion, Question
 from sessions.outline_form import OutlineForm
@@ -83,8 +84,9 @@ def _refusal_together(outline: OutlineForm) -> str:
     """Return why the chosen scenarios cannot be in one interview; told while the outline is put together."""
     parts = enumerate(outline.parts, 1)
     wanted = [(number, entry.name) for number, part in parts for entry in part.entries if entry.is_scenario]
-    versions = plans.newest_scenarios(slug for _, slug in wanted)
-    return plans.refusal_together(wanted, versions) if len(wanted) > 1 else ""
+    if len(wanted) < 2:
+        return ""
+    return plans.refusal_together(wanted, plans.newest_scenarios(slug for _, slug in wanted))
 
 
 def _build(request: HttpRequest, plan: Plan | None) -> HttpResponse:
@@ -129,13 +131,21 @@ def _save(request: HttpRequest, plan: Plan | None, form: PlanBuilderForm, outlin
     if not form.is_valid():
         return None
     data = form.cleaned_data
+    try:
+        data["cuts"] = plans.resolve_cuts(data["cuts"].splitlines(), parts)
+    except PlanProblem as exc:
+        form.add_error("cuts", str(exc))
+        return None
     plan = plan or Plan.objects.create(slug=form.free_slug())
     version = plans.save_plan(plan, parts=parts, **data)
     return version or plan.versions.first()
 
 
 def _initial(newest: PlanVersion | None) -> dict[str, Any]:
-    return {name: getattr(newest, name) for name in ("title", "summary", "close_while_paused")} if newest else {}
+    if newest is None:
+        return {}
+    found = {name: getattr(newest, name) for name in ("title", "summary", "close_while_paused")}
+    return found | {"cuts": "\n".join(format_cuts(newest.cuts))}
 
 
 def _require_permission(request: HttpRequest, verb: str) -> None:

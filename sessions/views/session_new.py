@@ -112,6 +112,7 @@ def _create_or_nothing(request: HttpRequest, data: dict[str, Any], outline: list
         cluster=data["cluster"],
         too_short=data["too_short"] or "refuse",
         close_while_paused=data["close_while_paused"],
+        cut=data["cut"],
     )
     return session if "draft" in request.POST else services.prepare(session=session, actor=request.user)
 
@@ -129,11 +130,11 @@ def _packs(plan: PlanVersion) -> list[Pack]:
 def _initial(plan: PlanVersion | None) -> dict[str, Any]:
     """Return what the form begins with: the plan's own choices."""
     closes = plan is not None and plan.close_while_paused
-    return {"plan": plan.uuid if plan else None, "minutes": _minutes(plan), "close_while_paused": closes}
-
-
-def _minutes(plan: PlanVersion | None) -> int | None:
-    return sum(int(part["minutes"]) for part in plan.parts) if plan else None
+    return {
+        "plan": plan.uuid if plan else None,
+        "minutes": plan.minutes if plan else None,
+        "close_while_paused": closes,
+    }
 
 
 def _words() -> dict[str, str]:

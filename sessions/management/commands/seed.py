@@ -22,14 +22,14 @@ RENAMED = {
     "Own hall and somebody else's": "Design: on-premises and cloud together",
     "Ten times more in three years": "Design: ten times the capacity in three years",
 }
-PLANS = ("demo-plan.yaml", "plan-in-parts.yaml")
+PLANS = ("demo-plan.yaml", "plan-in-parts.yaml", "pairing-exercise.yaml")
 CONTENT = settings.BASE_DIR / "sessions" / "content"
 
 
 class Command(BaseCommand):
     """Makes a fresh installation usable. A second run changes nothing and undoes no edit."""
 
-    help = "Load the scenario catalogue, the question bank, two plans and, once, two accounts."
+    help = "Load the scenario catalogue, the question bank, three plans and, once, two accounts."
 
     def handle(self, *args: Any, **options: Any) -> None:
         scenarios = faults.seed_catalog()
