@@ -125,8 +125,9 @@ def in_child(request: dict) -> dict:
 
 
 def main() -> None:
-    """Answer requests until the pipe is closed."""
+    """Answer requests until the pipe is closed. The catalogue is read here, not by each child anew."""
     call_command("migrate", verbosity=0)
+    services.seed_catalog()
     print("ready", flush=True)
     for line in sys.stdin:
         print(json.dumps(in_child(json.loads(line))), flush=True)

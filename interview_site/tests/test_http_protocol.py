@@ -232,10 +232,12 @@ async def test_a_length_that_makes_no_sense_is_refused(port, length):
 
 
 async def test_who_does_not_read_is_let_go(port, monkeypatch):
+    lost, lose = asyncio.Event(), LimitedHttpProtocol.connection_lost
+    monkeypatch.setattr(LimitedHttpProtocol, "connection_lost", lambda *args: (lose(*args), lost.set()))
     monkeypatch.setattr(http_protocol, "STALLED_S", 0.05)
     client = await Client.open(port)
     client.writer.transport.pause_reading()
     await client.send(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-    await asyncio.sleep(0.3)
+    await asyncio.wait_for(lost.wait(), 60)
     client.writer.transport.resume_reading()
     assert len(await client.closed()) < 4_000_000
