@@ -17,10 +17,7 @@ from kubesim.shell.mounts import of_node
 from kubesim.shell.tools import journalctl
 
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
-DRIVER_FILES = (
-    "nvidia-smi", "nvidia-persistenced", "nvidia-bug-report.sh", "nv-fabricmanager", "dcgmi",
-    "nvidia-container-cli",
-)  # fmt: skip
+DRIVER_FILES = ("nvidia-smi", "nvidia-persistenced", "nv-fabricmanager", "dcgmi")
 OWNER = "host"
 DISKS = {"sda": 0, "sda1": 1, "sda14": 14, "sda15": 15}
 

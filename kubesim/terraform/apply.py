@@ -30,7 +30,7 @@ class Applier:
         self, planner: Planner, say: Callable[[str], None], keep: Callable[[], None], halted: Callable[[], bool]
     ) -> None:
         self.planner, self.say, self.keep, self.halted = planner, say, keep, halted
-        self.counts = {"imported": 0, "added": 0, "changed": 0, "destroyed": 0, "read": 0}
+        self.counts = {"added": 0, "changed": 0, "destroyed": 0, "read": 0}
         self.problems: list[Problem] = []
         self._failed: set[str] = set()
 
@@ -90,11 +90,7 @@ class Applier:
         held, before = change.held, change.before or {}
         kind = resource_type(held.mode, held.type)
         assert kind is not None
-        if change.importing and action in ("no-op", "update"):
-            self.counts["imported"] += 1
         if action == "no-op":
-            if change.importing:
-                self.say(f"\x1b[0m\x1b[1m{held.address}: Import complete [id={change.importing}]\x1b[0m")
             self.planner.settle(change, change.after)
             return
         doing, done, count = WORDS[action]

@@ -41,7 +41,6 @@ class Change:
     """What is changed and forces replacement."""
     reason: str = ""
     moved: str = ""
-    importing: str = ""
     item: Item | None = None
     module: Instance | None = None
     bound: dict[str, Any] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from kubesim.terraform.operations import apply, check_code, destroy, plan, saved
 from kubesim.terraform.run import LOCK, Run
 from kubesim.terraform.settings import UsageError, arguments, variables
 from kubesim.terraform.state import VERSION, Held, State, new_lineage, parsed_address
-from kubesim.terraform.values import Sensitive, convert, hcl, plain, type_of
+from kubesim.terraform.values import convert, hcl, plain, type_of
 
 COMMON = (
     "no-color input= lock= lock-timeout= state= var= var-file= compact-warnings parallelism= ignore-remote-version"
@@ -45,23 +45,24 @@ def show(run: Run) -> int:
 
 def output(run: Run) -> int:
     """Print outputs."""
-    outputs = run.storage(load(run.host)).load().output_values()
+    held = run.storage(load(run.host)).load()
+    outputs = held.output_values()
     if not run.asked.rest:
         if run.asked.on("json"):
             found = {
-                name: {"sensitive": isinstance(value, Sensitive), "type": type_of(value), "value": plain(value)}
+                name: {"sensitive": "sensitive" in held.outputs[name], "type": type_of(value), "value": plain(value)}
                 for name, value in outputs.items()
             }
             run.host.write(json.dumps(found, indent=2) + "\n")
             return 0
         if not outputs:
             run.tell([Problem(*told("no_outputs_found"), severity="Warning")])
-        run.host.write(render.outputs_list(outputs))
+        run.host.write(render.outputs_list(held))
         return 0
     name = run.asked.rest[0]
     if name not in outputs:
         raise failure("output_name_not_found", name=name)
-    value = outputs[name].value if isinstance(outputs[name], Sensitive) else outputs[name]
+    value = outputs[name]
     if run.asked.on("json"):
         run.host.write(json.dumps(plain(value), separators=(",", ":")) + "\n")
     elif run.asked.on("raw"):

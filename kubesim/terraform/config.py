@@ -15,7 +15,8 @@ from kubesim.terraform.values import ANY, Type
 MOST_MODULES, MOST_DEPTH, MOST_FILES = 50, 8, 200
 REFUSED = {
     "provisioner": "Provisioners", "connection": "Connections", "cloud": "HCP Terraform", "check": "Check blocks",
-    "removed": "Removed blocks", "ephemeral": "Ephemeral resources", "provider_meta": "Provider metadata",
+    "removed": "Removed blocks", "import": "Import blocks", "ephemeral": "Ephemeral resources",
+    "provider_meta": "Provider metadata",
 }  # fmt: skip
 ON_PRACTICE = "{} are not supported on practice clusters."
 VARIABLE = ("type", "default", "description", "sensitive", "nullable", "ephemeral")
@@ -72,7 +73,6 @@ class Module:
     """Providers: their source and the versions that will do."""
     backend: Item | None = None
     moved: list[Item] = field(default_factory=list)
-    imports: list[Item] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
 
     @property
@@ -203,7 +203,9 @@ class _Reader:
         return item
 
     def _only(self, item: Item, names: tuple[str, ...], blocks: tuple[str, ...] = ()) -> None:
-        for name, (span, _) in item.body["attrs"].items():
+        for name, (span, node) in item.body["attrs"].items():
+            if name == "sensitive" and node[2] is not False:
+                self.tell("Unsupported argument", ON_PRACTICE.format("Sensitive values"), span, item.within)
             if name not in names:
                 self.mistake("unsupported_argument_2", span, item.within, name=name, near=suggestion(name, names))
         for kind, _, span, _ in item.body["blocks"]:
@@ -318,15 +320,10 @@ class _Reader:
     def _moved(self, labels: list[str], span: Span, body: Body) -> None:
         self.module.moved.append(Item("", self.file, span, "moved", body))
 
-    def _import(self, labels: list[str], span: Span, body: Body) -> None:
-        if self.module.path:
-            self.mistake("invalid_import_configuration", span)
-        self.module.imports.append(Item("", self.file, span, "import", body))
-
 
 KINDS = {
     "variable": 1, "locals": 0, "output": 1, "module": 1, "resource": 2, "data": 2, "provider": 1, "terraform": 0,
-    "moved": 0, "import": 0,
+    "moved": 0,
 }  # fmt: skip
 
 

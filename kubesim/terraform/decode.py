@@ -10,7 +10,7 @@ from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggesti
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.schema import Attribute, Block, empty, same, type_of_block
 from kubesim.terraform.syntax import Body, Node
-from kubesim.terraform.values import ANY, ConvertError, List, Set, Unknown, bare, convert, made, marked
+from kubesim.terraform.values import ANY, ConvertError, List, Set, Unknown, convert, made
 
 RESERVED = ("lifecycle", "dynamic", "provisioner", "connection")
 MOST_BLOCKS = 1000
@@ -109,7 +109,7 @@ def _expanded(name: str, kind: str, at: Span, body: Body, scope: Scope) -> Itera
     if content is None or "for_each" not in body["attrs"]:
         raise scope.failure(at, "missing_content_block" if content is None else "missing_for_each")
     node: Node = body["attrs"]["for_each"][1]
-    value = bare(evaluate(node, scope))
+    value = evaluate(node, scope)
     iterator = body["attrs"]["iterator"][1][2] if "iterator" in body["attrs"] else name
     if isinstance(value, Unknown):
         yield None, content, at
@@ -148,10 +148,9 @@ def planned(block: Block, config: Value, prior: Value | None) -> Value:
 
 def _planned(attribute: Attribute, wanted: Any, prior: Value | None) -> Any:
     had = prior.get(attribute.name) if prior else None
-    raw = bare(wanted) if marked(wanted) else wanted
-    if raw is None or (
+    if wanted is None or (
         attribute.computed
-        and raw == ""
+        and wanted == ""
         and attribute.kind == "s"
         and prior is not None
         and empty(had) is False
@@ -159,8 +158,8 @@ def _planned(attribute: Attribute, wanted: Any, prior: Value | None) -> Any:
     ):
         if attribute.computed:
             return had if prior is not None else Unknown(attribute.type)
-        wanted = raw = attribute.default
-    if prior is not None and same(attribute, raw, had):
+        wanted = attribute.default
+    if prior is not None and same(attribute, wanted, had):
         return had
     return wanted
 
@@ -197,7 +196,7 @@ def differences(block: Block, one: Any, other: Any, at: Path = ()) -> Iterator[t
             yield at, block.fixed
         return
     for name, attribute in block.attributes.items():
-        if not same(attribute, bare(one.get(name)), bare(other.get(name))):
+        if not same(attribute, one.get(name), other.get(name)):
             yield (*at, name), attribute.fixed
     for name, inner in block.blocks.items():
         if inner.mode != "single":

@@ -16,15 +16,12 @@ from kubesim.terraform.values import (
     ANY,
     ConvertError,
     Map,
-    Sensitive,
     Set,
     Unknown,
-    bare,
     common,
     convert,
     equal,
     known,
-    marked,
     type_name,
     type_of,
 )  # fmt: skip
@@ -108,17 +105,15 @@ def _paren(node: Node, scope: Scope) -> Any:
 
 
 def _template(node: Node, scope: Scope) -> Any:
-    if len(node[2]) == 1 and node[2][0][0] not in ("if", "each"):
+    if len(node[2]) == 1:
         return evaluate(node[2][0], scope)
     return _joined(node[2], scope)
 
 
 def _joined(parts: list[Node], scope: Scope) -> Any:
-    found, secret, open_ = [], False, False
+    found, open_ = [], False
     for part in parts:
         value = evaluate(part, scope)
-        secret = secret or marked(value)
-        value = bare(value)
         if isinstance(value, Unknown):
             open_ = True
             continue
@@ -130,22 +125,7 @@ def _joined(parts: list[Node], scope: Scope) -> Any:
             raise scope.failure(
                 part[1], "invalid_template_interpolation_value_2", part, it=str(error).partition(",")[0]
             ) from error
-    result: Any = Unknown("string") if open_ else "".join(found)
-    return Sensitive(result) if secret else result
-
-
-def _directive(node: Node, scope: Scope) -> Any:
-    holds = _truth(node[2], scope)
-    return Unknown("string") if isinstance(holds, Unknown) else _joined(node[3] if holds else node[4], scope)
-
-
-def _repeated(node: Node, scope: Scope) -> Any:
-    _, _, key, name, source, parts = node
-    pairs = _pairs(source, scope)
-    if pairs is None:
-        return Unknown("string")
-    texts = [_joined(parts, scope.bind(**{key or "": index, name: item})) for index, item in pairs]
-    return Unknown("string") if not all(map(known, texts)) else "".join(bare(texts))
+    return Unknown("string") if open_ else "".join(found)
 
 
 def _chain(node: Node, scope: Scope) -> Any:
@@ -167,14 +147,9 @@ def _chain(node: Node, scope: Scope) -> Any:
 
 def take(value: Any, step: Node, scope: Scope) -> Any:
     """Return an attribute or element of a value. Raises Failure."""
-    if isinstance(value, Sensitive):
-        return Sensitive(take(value.value, step, scope))
     if step[0] == "attr":
         return _attribute(value, step[3], step, scope)
-    key = evaluate(step[3], scope)
-    if isinstance(key, Sensitive):
-        return Sensitive(take(value, [*step[:3], ["lit", step[3][1], key.value]], scope))
-    return element(value, key, step, scope)
+    return element(value, evaluate(step[3], scope), step, scope)
 
 
 def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
@@ -235,12 +210,6 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
 
 def _splat(node: Node, scope: Scope) -> Any:
     value = evaluate(node[2], scope)
-    if isinstance(value, Sensitive):
-        return Sensitive(_splatted(value.value, node, scope))
-    return _splatted(value, node, scope)
-
-
-def _splatted(value: Any, node: Node, scope: Scope) -> Any:
     if isinstance(value, Unknown):
         return Unknown()
     items = [] if value is None else [*value] if isinstance(value, list) else [value]
@@ -264,7 +233,7 @@ def _object(node: Node, scope: Scope) -> Any:
         if isinstance(name, Unknown):
             return Unknown()
         try:
-            found[_label(bare(name))] = evaluate(value, scope)
+            found[_label(name)] = evaluate(value, scope)
         except ConvertError as error:
             raise scope.failure(key[1], "incorrect_key_type", key, error=error) from error
     return found
@@ -279,7 +248,6 @@ def _label(value: Any) -> Any:
 def _pairs(node: Node, scope: Scope) -> list[tuple[Any, Any]] | None:
     """Return keys and items of what is gone through; None where they are unknown."""
     value = evaluate(node, scope)
-    secret, value = isinstance(value, Sensitive), value.value if isinstance(value, Sensitive) else value
     if isinstance(value, Unknown):
         return None
     if isinstance(value, dict):
@@ -296,7 +264,7 @@ def _pairs(node: Node, scope: Scope) -> list[tuple[Any, Any]] | None:
         )
     if len(pairs) > MAX_ELEMENTS:
         raise scope.failure(node[1], "too_many_elements", MAX_ELEMENTS=MAX_ELEMENTS)
-    return [(key, Sensitive(item)) for key, item in pairs] if secret else pairs
+    return pairs
 
 
 def _for_list(node: Node, scope: Scope) -> Any:
@@ -337,7 +305,7 @@ def _for_object(node: Node, scope: Scope) -> Any:
     for index, each in pairs:
         inner = scope.bind(**{key or "": index, name: each})
         holds = _holds(condition, inner)
-        label = bare(evaluate(naming, inner)) if not isinstance(holds, Unknown) and holds else None
+        label = evaluate(naming, inner) if not isinstance(holds, Unknown) and holds else None
         if isinstance(holds, Unknown) or isinstance(label, Unknown):
             return Unknown()
         if not holds:
@@ -357,7 +325,7 @@ def _for_object(node: Node, scope: Scope) -> Any:
 
 
 def _truth(node: Node, scope: Scope) -> Any:
-    value = bare(evaluate(node, scope))
+    value = evaluate(node, scope)
     try:
         if value is None:
             raise ConvertError("The condition value is null. Conditions must either be true or false.")
@@ -382,20 +350,17 @@ def _conditional(node: Node, scope: Scope) -> Any:
     except Failure:
         return chosen  # the branch that does not count may not be possible at all, as in a[0] of an empty list
     try:
-        pair = common(bare(chosen), bare(other)) if holds else common(bare(other), bare(chosen))[::-1]
+        pair = common(chosen, other) if holds else common(other, chosen)[::-1]
     except ConvertError as error:
         raise scope.failure(
             node[1], "inconsistent_conditional_result_types", node, it=str(error)[0].upper(), it2=str(error)[1:]
         ) from error
-    result = pair[0] if type(pair[0]) is not type(chosen) and not marked(chosen) else chosen
-    return Sensitive(result) if isinstance(condition, Sensitive) else result
+    return pair[0] if type(pair[0]) is not type(chosen) else chosen
 
 
 def _binary(node: Node, scope: Scope) -> Any:
     _, _, sign, left, right = node
     one, other = evaluate(left, scope), evaluate(right, scope)
-    if marked(one) or marked(other):
-        return Sensitive(_operated(sign, bare(one), bare(other), node, scope))
     return _operated(sign, one, other, node, scope)
 
 
@@ -436,9 +401,8 @@ def _operand(value: Any, kind: str, side: str, node: Node, scope: Scope) -> Any:
 
 def _unary(node: Node, scope: Scope) -> Any:
     value = evaluate(node[3], scope)
-    raw = _operand(bare(value), "bool" if node[2] == "!" else "number", "only", node, scope)
-    result = raw if isinstance(raw, Unknown) else (not raw if node[2] == "!" else -raw)
-    return Sensitive(result) if marked(value) else result
+    raw = _operand(value, "bool" if node[2] == "!" else "number", "only", node, scope)
+    return raw if isinstance(raw, Unknown) else (not raw if node[2] == "!" else -raw)
 
 
 def _call(node: Node, scope: Scope) -> Any:
@@ -455,7 +419,7 @@ def _call(node: Node, scope: Scope) -> Any:
         raise scope.failure([span[0], span[1], span[0], here[3]], key, name=name, near=near)
     values = [evaluate(each, scope) for each in given]
     if expand:
-        last = bare(values.pop())
+        last = values.pop()
         if isinstance(last, Unknown):
             return Unknown(found.result)
         values += [*(last or ())]
@@ -483,7 +447,7 @@ def _attempt(name: str, given: list[Node], scope: Scope, node: Node) -> Any:
 
 
 EVALUATORS: dict[str, Callable[[Node, Scope], Any]] = {
-    "lit": _literal, "paren": _paren, "tpl": _template, "if": _directive, "each": _repeated, "root": _chain,
+    "lit": _literal, "paren": _paren, "tpl": _template, "root": _chain,
     "attr": _chain, "index": _chain, "splat": _splat, "tuple": _tuple, "object": _object, "forl": _for_list,
     "foro": _for_object, "cond": _conditional, "bin": _binary, "un": _unary, "call": _call,
 }  # fmt: skip

@@ -8,9 +8,7 @@ from typing import Any
 
 from kubesim.terraform.values import (
     ConvertError,
-    List,
     convert,
-    made,
     plain,
 )  # fmt: skip
 
@@ -79,12 +77,6 @@ def _verb(found: re.Match[str], value: Any) -> str:
     else:
         raise ConvertError(f"unsupported format verb '{verb}'")
     return f"{text:{'<' if '-' in flags else '>'}{width or 0}}"
-
-
-def formatted_list(form: str, *values: Any) -> Any:
-    size = max((len(each) for each in values if isinstance(each, list)), default=1)
-    rows = [[each[at] if isinstance(each, list) else each for each in values] for at in range(size)]
-    return made(List, "string", [formatted(form, *row) for row in rows])
 
 
 def json_text(value: Any) -> str:

@@ -14,26 +14,22 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote_plus
 
 import yaml
 
-from kubesim.terraform.formats import MAX_WIDTH, CallError, formatted, formatted_list, json_text
+from kubesim.terraform.formats import MAX_WIDTH, CallError, formatted, json_text
 from kubesim.terraform.values import (
     ANY,
     ConvertError,
     List,
     Map,
-    Sensitive,
     Set,
     Type,
     Unknown,
-    bare,
     convert,
     equal,
     known,
     made,
-    marked,
     plain,
     type_name,
     type_of,
@@ -60,9 +56,8 @@ def call(function: Function, name: str, values: list[Any], scope: Any) -> Any:
     _check_count(function, name, len(values))
     if function.open:
         return function.run(*values)
-    secret, values = any(map(marked, values)), [bare(value) for value in values]
     if not all(map(known, values)):
-        return Sensitive(Unknown(function.result)) if secret else Unknown(function.result)
+        return Unknown(function.result)
     values = [_converted(function, at, value) for at, value in enumerate(values)]
     try:
         found = function.run(*([scope] if function.scoped else []), *values)
@@ -70,7 +65,7 @@ def call(function: Function, name: str, values: list[Any], scope: Any) -> Any:
         raise CallError(str(error)) from error
     if isinstance(found, str) and len(found) > MAX_RESULT:
         raise CallError(f"the result is longer than {MAX_RESULT >> 20} MiB")
-    return Sensitive(found) if secret else found
+    return found
 
 
 def _check_count(function: Function, name: str, count: int) -> None:
@@ -161,33 +156,22 @@ def _lookup(held: dict[str, Any], key: str, *default: Any) -> Any:
     return held[key] if key in held else default[0]
 
 
-def _inner(value: Any) -> Any:
-    return value.value if isinstance(value, Sensitive) else value
-
-
 def _as_open(work: Callable[[Any], Any], result: Type) -> Callable[[Any], Any]:
-    """Return a function of a value that may be sensitive, or not known at all."""
-
-    def run(value: Any) -> Any:
-        raw = _inner(value)
-        found = Unknown(result) if isinstance(raw, Unknown) else work(raw)
-        return Sensitive(found) if isinstance(value, Sensitive) else found
-
-    return run
+    """Return a function of a value that may not be known at all."""
+    return lambda value: Unknown(result) if isinstance(value, Unknown) else work(value)
 
 
 def _merge(*maps: Any) -> Any:
-    given = [_inner(each) for each in maps]
-    for at, each in enumerate(given):
+    for at, each in enumerate(maps):
         if isinstance(each, Unknown):
             return Unknown()
         if each is not None and not isinstance(each, dict):
             raise CallError(f'arguments must be maps or objects, got "{type_name(type_of(each))}"', at, "maps")
-    found: Any = dict(sorted((key, item) for each in given for key, item in (each or {}).items()))
-    found |= {key: item for each in given for key, item in (each or {}).items()}
-    if given and all(isinstance(each, Map) for each in given if each is not None):
-        found = made(Map, next((each.elem for each in given if each), ANY), found)
-    return Sensitive(found) if any(isinstance(each, Sensitive) for each in maps) else found
+    found: Any = dict(sorted((key, item) for each in maps for key, item in (each or {}).items()))
+    found |= {key: item for each in maps for key, item in (each or {}).items()}
+    if maps and all(isinstance(each, Map) for each in maps if each is not None):
+        found = made(Map, next((each.elem for each in maps if each), ANY), found)
+    return found
 
 
 def _length(raw: Any) -> int:
@@ -210,16 +194,10 @@ def _values(held: dict[str, Any]) -> Any:
 
 def _coalesce(*values: Any) -> Any:
     for value in values:
-        raw = bare(value)
+        raw = value
         if isinstance(raw, Unknown) or raw not in (None, ""):
             return value
     raise CallError("no non-null, non-empty-string arguments")
-
-
-def _coalescelist(*values: Any) -> Any:
-    if (found := next((value for value in values if value), None)) is None:
-        raise CallError("no non-null arguments")
-    return found
 
 
 def _concat(*lists: Any) -> Any:
@@ -236,12 +214,6 @@ def _element(items: list[Any], at: Any) -> Any:
     if not items:
         raise CallError("cannot use element function with an empty list")
     return items[int(at) % len(items)]
-
-
-def _index(items: list[Any], wanted: Any) -> int:
-    if (found := next((at for at, item in enumerate(items) if equal(item, wanted)), None)) is None:
-        raise CallError("item not found")
-    return found
 
 
 def _slice(items: list[Any], start: int, end: int) -> Any:
@@ -300,10 +272,6 @@ def _zipmap(keys: list[str], items: list[Any]) -> Any:
         raise CallError(f"number of keys ({len(keys)}) does not match number of values ({len(items)})")
     found = dict(sorted(zip(keys, items, strict=True)))
     return made(Map, items.elem, found) if isinstance(items, List) else found
-
-
-def _pow(base: float, power: float) -> float:
-    return base**power if abs(power) < 1000 and abs(base) < 1e50 else math.pow(base, power)
 
 
 def _cidr(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
@@ -376,7 +344,7 @@ def _digest(name: str) -> Callable[[str], str]:
 
 
 def _contains(items: Any, wanted: Any) -> Any:
-    raw, sought = bare(items), bare(wanted)
+    raw, sought = items, wanted
     if isinstance(raw, Unknown) or isinstance(sought, Unknown):
         return Unknown("bool")
     if any(equal(item, sought) for item in raw if known(item)):
@@ -394,40 +362,33 @@ def _join(separator: str, *lists: list[str]) -> str:
 
 
 RUN: dict[str, Callable[..., Any]] = {
-    "abs": abs, "ceil": math.ceil, "floor": math.floor, "log": math.log, "max": max, "min": min, "pow": _pow,
-    "signum": lambda n: (n > 0) - (n < 0), "parseint": int, "chomp": lambda s: s.rstrip("\r\n"),
+    "abs": abs, "ceil": math.ceil, "floor": math.floor, "max": max, "min": min, "chomp": lambda s: s.rstrip("\r\n"),
     "alltrue": lambda items: all(convert(item, "bool") for item in items),
     "anytrue": lambda items: any(convert(item, "bool") for item in items),
     "base64decode": lambda s: base64.b64decode(s, validate=True).decode(),
-    "base64encode": lambda s: base64.b64encode(s.encode()).decode(),
-    "base64sha256": lambda s: base64.b64encode(hashlib.sha256(s.encode()).digest()).decode(),
-    "endswith": str.endswith, "startswith": str.startswith, "strcontains": lambda s, part: part in s,
-    "format": formatted, "formatlist": formatted_list, "join": _join, "lower": str.lower, "upper": str.upper,
-    "indent": lambda n, s: s.replace("\n", "\n" + " " * min(n, MAX_WIDTH)),
+    "base64encode": lambda s: base64.b64encode(s.encode()).decode(), "endswith": str.endswith,
+    "startswith": str.startswith, "strcontains": lambda s, part: part in s, "format": formatted, "join": _join,
+    "lower": str.lower, "upper": str.upper, "indent": lambda n, s: s.replace("\n", "\n" + " " * min(n, MAX_WIDTH)),
     "regex": lambda p, s: _matched(_compiled(p).search(s)),
     "title": lambda s: re.sub(r"\b\w", lambda found: found[0].upper(), s), "replace": _replace,
     "regexall": lambda p, s: _listed([_matched(found) for found in _compiled(p).finditer(s)]),
-    "split": lambda p, s: made(List, "string", s.split(p) if p else [*s]), "strrev": lambda s: s[::-1],
-    "substr": _substr, "trim": str.strip, "trimprefix": str.removeprefix, "trimsuffix": str.removesuffix,
-    "trimspace": str.strip, "coalescelist": _coalescelist, "concat": _concat, "element": _element,
-    "flatten": _flatten,
-    "compact": lambda items: made(List, "string", [item for item in items if item]), "index": _index,
+    "split": lambda p, s: made(List, "string", s.split(p) if p else [*s]), "substr": _substr, "trim": str.strip,
+    "trimprefix": str.removeprefix, "trimsuffix": str.removesuffix, "trimspace": str.strip, "concat": _concat,
+    "element": _element, "flatten": _flatten,
+    "compact": lambda items: made(List, "string", [item for item in items if item]),
     "distinct": lambda items: _like(items, {_code(item): item for item in reversed(items)}.values())[::-1],
     "lookup": _lookup, "one": _one, "range": _range, "reverse": lambda items: _like(items, items[::-1]),
     "setintersection": _sets(lambda sets: set.intersection(*sets)), "setunion": _sets(lambda sets: set.union(*sets)),
     "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "setproduct": _setproduct, "slice": _slice, "sum": _sum,
     "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values, "zipmap": _zipmap,
-    "jsondecode": json.loads, "jsonencode": json_text, "urlencode": quote_plus, "yamldecode": _yamldecode,
+    "jsondecode": json.loads, "jsonencode": json_text, "yamldecode": _yamldecode,
     "yamlencode": lambda value: _yaml(plain(value)), "dirname": lambda path: path.rpartition("/")[0] or ".",
-    "basename": lambda path: path.rpartition("/")[2], "md5": _digest("md5"), "sha1": _digest("sha1"),
-    "sha256": _digest("sha256"), "sha512": _digest("sha512"), "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet,
-    "cidrnetmask": lambda prefix: str(_cidr(prefix).netmask), "merge": _merge, "length": _as_open(_length, "number"),
-    "keys": _as_open(_keys, ["list", "string"]), "coalesce": _coalesce, "contains": _contains, "sensitive": Sensitive,
-    "nonsensitive": bare, "issensitive": marked, "tobool": _to("bool"), "tonumber": _to("number"),
-    "tostring": _to("string"), "tolist": _to(["list", ANY]), "tomap": _to(["map", ANY]), "toset": _to(["set", ANY]),
-    "uuid": lambda: Unknown("string"), "timestamp": lambda: Unknown("string"), "file": _read, "fileexists": _exists,
-    "filebase64": lambda scope, path: base64.b64encode(_read(scope, path).encode()).decode(),
-    "templatefile": _templatefile,
+    "basename": lambda path: path.rpartition("/")[2], "md5": _digest("md5"), "sha256": _digest("sha256"),
+    "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet, "merge": _merge, "length": _as_open(_length, "number"),
+    "keys": _as_open(_keys, ["list", "string"]), "coalesce": _coalesce, "contains": _contains, "tobool": _to("bool"),
+    "tonumber": _to("number"), "tostring": _to("string"), "tolist": _to(["list", ANY]), "tomap": _to(["map", ANY]),
+    "toset": _to(["set", ANY]), "uuid": lambda: Unknown("string"), "timestamp": lambda: Unknown("string"),
+    "file": _read, "fileexists": _exists, "templatefile": _templatefile,
 }  # fmt: skip
 
 

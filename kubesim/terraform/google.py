@@ -10,7 +10,7 @@ from kubesim.terraform.diagnostics import ProviderError, said
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Answer, Api, expanded_block, flattened_block
 from kubesim.terraform.schema import ResourceType, empty
-from kubesim.terraform.values import Unknown, bare
+from kubesim.terraform.values import Unknown
 
 TITLES = {
     "google_compute_network": "Network",
@@ -87,7 +87,7 @@ class Google:
 
     def create(self, kind: ResourceType, wanted: Value) -> Value:
         """Create a resource."""
-        wanted = bare(wanted)
+        wanted = wanted
         if kind.name == "google_project_iam_member":
             return self._change_member(wanted, present=True)
         body: dict[str, Any] = self._expanded(kind, wanted)
@@ -104,7 +104,7 @@ class Google:
 
     def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
         """Change a resource by what differs."""
-        wanted = bare(wanted)
+        wanted = wanted
         before, after = self._expanded(kind, prior), self._expanded(kind, wanted)
         changed: dict[str, Any] = {
             key: after.get(key) if key in after else []

@@ -13,12 +13,9 @@ from kubesim.terraform.instances import Key, Open, counted, each_of
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import (
     ConvertError,
-    Sensitive,
     Unknown,
-    bare,
     convert,
     known,
-    marked,
     quoted,
 )  # fmt: skip
 
@@ -205,8 +202,7 @@ class Instance:
                     error=error,
                 ) from error
             raise Failure(Problem("Invalid value for input variable", text, file, at, within)) from error
-        sensitive = item.node("sensitive")
-        return Sensitive(value) if sensitive is not None and sensitive[2] is True else value
+        return value
 
     def _given(self, name: str, item: Item) -> tuple[Any, str, Any]:
         if self.call is None or self.parent is None:
@@ -228,10 +224,10 @@ class Instance:
     def _violations(self, name: str, item: Item, body: Body, span: Any) -> Iterator[Problem]:
         scope, node = self.scope(item), body["attrs"]["condition"][1]
         try:
-            holds = bare(evaluate(node, scope))
+            holds = evaluate(node, scope)
             if isinstance(holds, Unknown) or convert(holds, "bool"):
                 return
-            text = bare(evaluate(body["attrs"]["error_message"][1], scope))
+            text = evaluate(body["attrs"]["error_message"][1], scope)
         except Failure as failed:
             yield from failed.problems
             return
@@ -263,15 +259,9 @@ class Instance:
         )
 
     def _output(self, item: Item) -> Any:
-        scope, sensitive = self.scope(item), item.node("sensitive")
+        scope = self.scope(item)
         check(item.conditions, scope, "Module output value precondition failed")
-        node = item.node("value") or []
-        value = evaluate(node, scope)
-        if sensitive is not None and sensitive[2] is True:
-            return Sensitive(value)
-        if marked(value) and not self.address:
-            raise scope.failure(item.span, "output_refers_to_sensitive_values")
-        return value
+        return evaluate(item.node("value") or [], scope)
 
     # ---- modules
 
@@ -286,7 +276,7 @@ class Instance:
         if not keyed and len(steps) > 1 and steps[1][0] == "attr":
             return self._one_output(children[None], steps[1], scope), 2
         if keyed and len(steps) > 2 and steps[1][0] == "index" and steps[2][0] == "attr":
-            key = bare(evaluate(steps[1][3], scope))
+            key = evaluate(steps[1][3], scope)
             if not isinstance(key, Unknown) and key in children:
                 return self._one_output(children[key], steps[2], scope), 3
         values = {key: {each: child.output(each) for each in child.module.outputs} for key, child in children.items()}
@@ -396,7 +386,7 @@ def check(conditions: list[tuple[str, Body, Any]], scope: Scope, summary: str, k
         if each != kind:
             continue
         node = body["attrs"]["condition"][1]
-        holds = bare(evaluate(node, scope))
+        holds = evaluate(node, scope)
         if not isinstance(holds, Unknown) and not convert(holds, "bool"):
-            text = bare(evaluate(body["attrs"]["error_message"][1], scope))
+            text = evaluate(body["attrs"]["error_message"][1], scope)
             raise scope.problem(node[1], summary, str(text), node)

@@ -10,10 +10,8 @@ from kubesim.terraform.syntax import Node
 from kubesim.terraform.values import (
     ANY,
     ConvertError,
-    Sensitive,
     Set,
     Unknown,
-    bare,
     convert,
     type_of,
 )  # fmt: skip
@@ -29,7 +27,7 @@ MOST_INSTANCES = 500
 
 
 def counted(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str, Any]]:
-    value = bare(evaluate(node, scope))
+    value = evaluate(node, scope)
     if isinstance(value, Unknown):
         if validating:
             return {Open(): {"count": {"index": Unknown("number")}}}
@@ -53,8 +51,6 @@ def _check_many(count: int, node: Node, scope: Scope) -> None:
 
 def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str, Any]]:
     value = evaluate(node, scope)
-    if isinstance(value, Sensitive):
-        raise scope.failure(node[1], "invalid_foreach_argument")
     if isinstance(value, Unknown):
         if validating:
             inner = value.type[1] if isinstance(value.type, list) and isinstance(value.type[1], str | list) else ANY

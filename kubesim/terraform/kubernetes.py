@@ -13,7 +13,7 @@ from typing import Any
 from kubesim.terraform.decode import Value
 from kubesim.terraform.diagnostics import Failure, ProviderError
 from kubesim.terraform.schema import Block, ResourceType, empty, quantity
-from kubesim.terraform.values import Unknown, bare
+from kubesim.terraform.values import Unknown
 
 AGENT = "HashiCorp/1.0 Terraform/1.11.4"
 TIMEOUTS = "e2bfb730-ecaa-11e6-8f88-34363bc7c4c0"
@@ -94,7 +94,7 @@ class Kubernetes:
 
     def create(self, kind: ResourceType, wanted: Value) -> Value:
         """Create an object."""
-        body = expanded(kind, bare(wanted))
+        body = expanded(kind, wanted)
         space = body["metadata"].get("namespace", "")
         try:
             made = self._ask("POST", self._path(kind, space), body)
@@ -121,7 +121,7 @@ class Kubernetes:
     def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
         """Change an object by a JSON patch."""
         space, name = _names(kind, prior)
-        before, after = expanded(kind, bare(prior)), expanded(kind, bare(wanted))
+        before, after = expanded(kind, prior), expanded(kind, wanted)
         operations = [
             each
             for part in ("annotations", "labels")

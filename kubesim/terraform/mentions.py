@@ -9,7 +9,6 @@ from kubesim.terraform.syntax import Node
 from kubesim.terraform.values import (
     ANY,
     Map,
-    Sensitive,
     Unknown,
     hcl,
     type_name,
@@ -48,8 +47,6 @@ def spelled(node: Node) -> str:
 
 def described(value: Any) -> str:
     """Return what a message tells of a value."""
-    if isinstance(value, Sensitive):
-        return "has a sensitive value"
     if isinstance(value, Unknown):
         return f"is a {type_name(value.type)}" if value.type != ANY else "will be known only after apply"
     if isinstance(value, dict | list):

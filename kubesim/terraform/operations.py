@@ -72,7 +72,7 @@ def plan(run: Run) -> int:
         planner, root = _planned(run, "OperationTypePlan")
         run.host.write(render.plan_text(planner))
         run.tell(planner.warnings)
-        acted = any(each.action != "no-op" or each.moved or each.importing for each in planner.changes.values())
+        acted = any(each.action != "no-op" or each.moved for each in planner.changes.values())
         changed = acted or bool(render.output_changes(planner))
         out = run.asked.one("out")
         quiet = bool(run.host.environment.get("TF_IN_AUTOMATION"))
@@ -208,18 +208,11 @@ def _applied(run: Run, planner: Planner) -> int:
     if planner.options.destroy:
         done = f"Destroy complete! Resources: {counts['destroyed']} destroyed."
     else:
-        begin = f"{counts['imported']} imported, " if counts["imported"] else ""
-        done = said(
-            "apply_complete_resources_beginit_added",
-            begin=begin,
-            it=counts["added"],
-            it2=counts["changed"],
-            it3=counts["destroyed"],
-        )
+        done = said("applied", **counts)
     run.host.write(f"{GREEN}\n{done}\n\x1b[0m")
     outputs = planner.state.output_values()
     if outputs and not planner.options.destroy:
-        run.host.write(f"{GREEN}\nOutputs:\n\n\x1b[0m{render.outputs_list(outputs)}")
+        run.host.write(f"{GREEN}\nOutputs:\n\n\x1b[0m{render.outputs_list(planner.state)}")
     return 0
 
 

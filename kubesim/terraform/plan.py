@@ -15,7 +15,7 @@ from kubesim.terraform.graph import Instance, World, check, key_text
 from kubesim.terraform.instances import Key
 from kubesim.terraform.schema import ResourceType, conformed
 from kubesim.terraform.state import Held, State, module_steps, parsed_address
-from kubesim.terraform.values import Unknown, bare, known
+from kubesim.terraform.values import Unknown, known
 
 MOST_RESOURCES = 1000
 
@@ -47,7 +47,6 @@ class Planner:
         self.warnings: list[Problem] = []
         self._values: dict[str, Any] = {}
         self._read: set[str] = set()
-        self._imports: dict[str, tuple[str, Item]] = {}
         self._needs: dict[str, frozenset[str]] = {}
 
     def provider(self, held: Held) -> Provider:
@@ -67,31 +66,13 @@ class Planner:
             self.changes.clear()
             self._plan_destroy()
             return
-        problems = [] if self.options.refresh_only else self._prepare()
-        if problems:
-            raise Failure(*problems)
+        problems: list[Problem] = []
         self._plan_all(problems)
         self._orphans(problems)
         if not problems and not self.options.targets:
             self._plan_outputs(problems)
         if problems:
             raise Failure(*problems)
-
-    def _prepare(self) -> list[Problem]:
-        problems: list[Problem] = []
-        for item in self.config.imports:
-            scope, to, name = self.top.scope(item), item.node("to"), item.node("id")
-            if to is None or name is None:
-                problems += scope.failure(
-                    item.span, "missing_required_argument_5", it="to" if to is None else "id"
-                ).problems
-                continue
-            address = written(to)
-            self._imports[address] = (str(bare(evaluate(name, scope))), item)
-            found = parsed_address(address)
-            if found is None or self.find(Held(*found, {})) is None:
-                problems += scope.failure(to[1], "configuration_for_import_target_does", address=address).problems
-        return problems
 
     def validate(self) -> None:
         """Evaluate everything without a state. Raises Failure."""
@@ -257,8 +238,6 @@ class Planner:
     def refreshed(self, held: Held, kind: ResourceType) -> Held | None:
         """Return an instance of the state as it is now; None where there is none."""
         found = self.state.instances.get(held.address)
-        if held.address in self._imports and found is None and self.options.destroy is False:
-            return self._imported(held, kind)
         if found is None or held.mode == "data" or held.address in self._read:
             return found
         self._read.add(held.address)
@@ -276,11 +255,6 @@ class Planner:
             self.drift[held.address] = (found, value)
         found.attributes = value
         return found
-
-    def _imported(self, held: Held, kind: ResourceType) -> Held:
-        name, item = self._imports[held.address]
-        self.say(f"\x1b[0m\x1b[1m{held.address}: Preparing import... [id={name}]\x1b[0m")
-        return self.import_one(held, kind, name)
 
     def import_one(self, held: Held, kind: ResourceType, name: str) -> Held:
         """Return an instance with what a provider finds under a name. Raises Failure."""
@@ -319,9 +293,6 @@ class Planner:
         if prior is None:
             return Change(held, "create", None, after)
         found = Change(prior, "no-op", prior.value, after, moved=self.moves.get(held.address, ""))
-        found.importing = (
-            self._imports.get(held.address, ("", None))[0] if held.address not in self.prior.instances else ""
-        )
         changed = [*differences(kind.schema, after, before)] if before is not None else []
         found.paths = [path for path, fixed in changed if fixed]
         if prior.tainted or found.paths or held.address in self.options.replace:

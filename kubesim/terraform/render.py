@@ -13,7 +13,7 @@ from kubesim.terraform.plan import Planner
 from kubesim.terraform.rows import sequences, sets
 from kubesim.terraform.schema import Block, resource_type
 from kubesim.terraform.state import Held, State
-from kubesim.terraform.values import Map, Sensitive, Set, Unknown, bare, hcl, marked, quoted
+from kubesim.terraform.values import Map, Set, Unknown, hcl, quoted
 
 SHADES = {"+": "32", "-": "31", "~": "33"}
 GRAY, END = "\x1b[90m", "\x1b[0m\x1b[0m"
@@ -61,7 +61,7 @@ def action_of(before: Any, after: Any) -> str:
         return "create"
     if after is None:
         return "delete"
-    alike = bare(before) == bare(after) and isinstance(before, bool) == isinstance(after, bool)
+    alike = before == after and isinstance(before, bool) == isinstance(after, bool)
     return "no-op" if before is after or (alike and not isinstance(after, Unknown)) else "update"
 
 
@@ -144,9 +144,7 @@ class Renderer:
         symbol = SYMBOLS[action]
         end = f" {GRAY}-> null{END}" if action == "delete" and not nested else ""
         shown = new if action != "delete" else old
-        if marked(old) and isinstance(old, Sensitive) or isinstance(new, Sensitive):
-            yield self.line(depth, symbol, f"{head}(sensitive value){end}{_forced(forced)}")
-        elif (
+        if (
             isinstance(shown, Unknown)
             or not isinstance(shown, list | dict)
             or (old is not None and new is not None and not isinstance(old, list | dict))
@@ -272,8 +270,8 @@ def plan_text(planner: Planner) -> str:
         why = "no_objects_need" if planner.options.destroy else "your_infrastructure_matches"
         return said(f"no_changes_{why}")
     text = ""
-    acted = [each for each in changes if each.action != "no-op" or each.importing]
-    if any(each.action != "no-op" for each in changes):
+    acted = [each for each in changes if each.action != "no-op"]
+    if acted:
         text += said("terraform_used_the_selected_providers")
         text += _legend(changes)
     if changes:
@@ -296,7 +294,7 @@ def partial_text(planner: Planner) -> str:
 
 
 def _visible(planner: Planner) -> list[Change]:
-    found = [each for each in planner.changes.values() if each.action != "no-op" or each.moved or each.importing]
+    found = [each for each in planner.changes.values() if each.action != "no-op" or each.moved]
     return sorted(found, key=lambda each: each.held.order)
 
 
@@ -322,9 +320,7 @@ def _counts(changes: list[Change]) -> str:
             "destroy": ("delete", "replace"),
         }.items()
     }
-    imported = sum(bool(each.importing) for each in changes)
-    begin = f"{imported} to import, " if imported else ""
-    return f"{begin}{count['add']} to add, {count['change']} to change, {count['destroy']} to destroy."
+    return f"{count['add']} to add, {count['change']} to change, {count['destroy']} to destroy."
 
 
 def _change(change: Change) -> str:
@@ -339,15 +335,9 @@ def _change(change: Change) -> str:
         title = f"will be \x1b[1m\x1b[31mdestroyed{END}"
     head = f"\x1b[1m  # {change.address}\x1b[0m {title}"
     if change.action == "no-op":
-        head = (
-            f"\x1b[1m  # {change.moved}\x1b[0m has moved to \x1b[1m{change.address}\x1b[0m"
-            if change.moved
-            else f"\x1b[1m  # {change.address}\x1b[0m will be imported"
-        )
+        head = f"\x1b[1m  # {change.moved}\x1b[0m has moved to \x1b[1m{change.address}\x1b[0m"
     elif change.moved:
         head += f"\n\x1b[0m  # (moved from {change.moved})"
-    if change.importing and change.action != "no-op":
-        head += f'\n\x1b[0m  # (imported from "{change.importing}")'
     if change.reason and change.action in ("delete", "read"):
         head += f"\n\x1b[0m  # ({change.reason})"
     return f"{head}\n\x1b[0m{_body(change)}"
@@ -364,13 +354,8 @@ def _body(change: Change) -> str:
         sign = f"{mark(one)}/{mark(other)} "
     elif change.action == "read":
         sign = f" \x1b[36m<={END} "
-    renderer = Renderer(paths=change.paths, show=False)
     lines = [f'{sign}{word} "{change.held.type}" "{change.held.name}" {{']
-    if change.action == "no-op" and change.importing:
-        shown = Renderer(show=True)
-        lines += [f"    {line}" if line else line for line in shown.block(kind.schema, change.after, change.after, 1)]
-    else:
-        lines += renderer.block(kind.schema, change.before, change.after, 1)
+    lines += Renderer(paths=change.paths).block(kind.schema, change.before, change.after, 1)
     return "\n".join([*lines, "    }"])
 
 
@@ -447,9 +432,9 @@ def instance_text(held: Held) -> str:
     )
 
 
-def outputs_list(outputs: dict[str, Any]) -> str:
-    """Return outputs as they are listed after an apply."""
+def outputs_list(state: State) -> str:
+    """Return outputs as they are listed after an apply; another Terraform may have kept sensitive ones."""
     return "".join(
-        f"{name} = {'<sensitive>' if isinstance(value, Sensitive) else hcl(value)}\n"
-        for name, value in outputs.items()
+        f"{name} = {'<sensitive>' if state.outputs[name].get('sensitive') else hcl(value)}\n"
+        for name, value in state.output_values().items()
     )

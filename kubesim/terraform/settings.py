@@ -17,7 +17,6 @@ from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Api
 from kubesim.terraform.schema import Block, provider_schema
 from kubesim.terraform.syntax import Node, parse_expression
-from kubesim.terraform.values import bare
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 UNDECLARED = said("a_variable_named_was_assigned")
@@ -156,7 +155,7 @@ def provider_values(item: Item, key: str, scope: Scope) -> dict[str, Any]:
         if kind == "exec":
             raise failure("unsupported_block_type_3", item.file, span, item.within)
     found = decode(block, body, Scope(scope.names, item.file, item.within), item.span, top=False)
-    return {each: bare(value) for each, value in found.items() if value is not None}
+    return {each: value for each, value in found.items() if value is not None}
 
 
 def cluster(host: Host, given: dict[str, Any]) -> Api:

@@ -11,7 +11,7 @@ from typing import Any
 from kubesim.terraform.graph import key_text
 from kubesim.terraform.instances import Key
 from kubesim.terraform.schema import conformed, resource_type
-from kubesim.terraform.values import Sensitive, Unknown, convert, marked, plain, type_of
+from kubesim.terraform.values import Unknown, convert, plain, type_of
 
 VERSION = "1.11.4"
 ADDRESS = re.compile(
@@ -116,7 +116,7 @@ class State:
         found = {}
         for name, each in sorted(self.outputs.items()):
             value = convert(each["value"], each.get("type", "dynamic"))
-            found[name] = Sensitive(value) if each.get("sensitive") else value
+            found[name] = value
         return found
 
     def set_outputs(self, values: dict[str, Any]) -> None:
@@ -125,8 +125,7 @@ class State:
         for name, value in sorted(values.items()):
             if value is None or isinstance(value, Unknown):
                 continue
-            kept: dict[str, Any] = {"value": plain(value), "type": type_of(value)}
-            self.outputs[name] = {**kept, **({"sensitive": True} if marked(value) else {})}
+            self.outputs[name] = {"value": plain(value), "type": type_of(value)}
 
     def same_as(self, other: State) -> bool:
         """Tell whether another state says the same."""

@@ -176,20 +176,15 @@ class _Reader:
 
     def _string(self, tree: Any, span: Span) -> Node:
         parts = [part.children[0] for part in _trees(tree)]
-        flat: list[Any] = [
-            ["lit", span, unescaped(str(part))] if not hasattr(part, "data") else self._part(part) for part in parts
-        ]
-        return _assembled(flat, span)
-
-    def _part(self, tree: Any) -> Any:
-        """Return an interpolation as an expression, a directive as (name, ...)."""
-        inner = [each for each in _trees(tree) if each.data != "new_line_or_comment"]
-        if tree.data == "interpolation":
-            return self.expr(inner[0])
-        names = tuple(_word(each) for each in inner[:-1])
-        marks = [str(each) for each in tree.children if not hasattr(each, "data")]
-        strip = (len(marks) > 1 and marks[1] == "~", "~" in marks[2:])
-        return (tree.data, names, self.expr(inner[-1]) if inner else None, strip)
+        if any(hasattr(part, "data") and part.data != "interpolation" for part in parts):
+            raise failure("template_directive", self.file, span)
+        return _assembled(
+            [
+                self.expr(_inside(part)[0]) if hasattr(part, "data") else ["lit", span, unescaped(str(part))]
+                for part in parts
+            ],
+            span,
+        )
 
     def _heredoc_template(self, tree: Any, span: Span) -> Node:
         return self._heredoc(str(tree.children[0]), span, trim=False)
@@ -206,48 +201,23 @@ class _Reader:
 
     def template(self, text: str, span: Span) -> Node:
         """Return a template whose text is not escaped."""
-        flat: list[Any] = []
+        parts: list[Node] = []
         at = start = 0
         while (found := re.compile(r"\$\$\{|%%\{|\$\{~?|%\{~?").search(text, at)) is not None:
             if found[0] in ("$${", "%%{"):
                 at = found.end()
                 continue
-            flat.append(["lit", span, text[start : found.start()].replace("$${", "${").replace("%%{", "%{")])
+            parts.append(["lit", span, text[start : found.start()].replace("$${", "${").replace("%%{", "%{")])
             end = _closing(text, found.end())
             if end < 0:
                 raise failure("unterminated_template_string", self.file, span)
-            inner, strip = text[found.end() : end], (found[0].endswith("~"), text[end - 1] == "~")
             line = span[0] + text.count("\n", 0, found.start())
-            flat.append(self._inner(found[0][0], inner.removesuffix("~"), strip, line))
+            if found[0] != "${" or text[end - 1] == "~":
+                raise failure("template_directive", self.file, [line, 1, line, 1])
+            parts.append(parse_expression(text[found.end() : end], self.file, line))
             at = start = end + 1
-        flat.append(["lit", span, text[start:].replace("$${", "${").replace("%%{", "%{")])
-        return _assembled(flat, span)
-
-    def _inner(self, sort: str, text: str, strip: tuple[bool, bool], line: int) -> Any:
-        if sort == "$":
-            node = parse_expression(text, self.file, line)
-            return ("strip", (), node, strip) if any(strip) else node
-        word, _, rest = text.strip().partition(" ")
-        if word == "for":
-            names, _, rest = rest.partition(" in ")
-            return (
-                "template_for_start",
-                tuple(name.strip() for name in names.split(",")),
-                parse_expression(rest, self.file, line),
-                strip,
-            )
-        kinds = {
-            "if": "template_if_start",
-            "else": "template_else",
-            "endif": "template_endif",
-            "endfor": "template_endfor",
-        }
-        return (
-            kinds.get(word, "template_else"),
-            (),
-            parse_expression(rest, self.file, line) if word == "if" else None,
-            strip,
-        )
+        parts.append(["lit", span, text[start:].replace("$${", "${").replace("%%{", "%{")])
+        return _assembled(parts, span)
 
     def _conditional(self, tree: Any, span: Span) -> Node:
         return ["cond", span, *(self.expr(each) for each in _inside(tree))]
@@ -336,49 +306,12 @@ def _closing(text: str, at: int) -> int:
     return -1
 
 
-def _assembled(flat: list[Any], span: Span) -> Node:
-    """Return a template from its parts in a row: directives take what is between them."""
-    _strip(flat)
-    flat = [part[2] if isinstance(part, tuple) and part[0] == "strip" else part for part in flat]
-    parts, _ = _collect(flat, 0, span)
+def _assembled(parts: list[Node], span: Span) -> Node:
+    """Return a template from its parts in a row."""
     parts = [part for part in parts if part[0] != "lit" or part[2] != ""]
     if not parts:
         return ["lit", span, ""]
     return parts[0] if len(parts) == 1 and parts[0][0] == "lit" else ["tpl", span, parts]
-
-
-def _strip(flat: list[Any]) -> None:
-    for at, part in enumerate(flat):
-        if isinstance(part, tuple):
-            before, after = part[3]
-            if before and at and isinstance(flat[at - 1], list) and flat[at - 1][0] == "lit":
-                flat[at - 1][2] = flat[at - 1][2].rstrip()
-            if after and at + 1 < len(flat) and isinstance(flat[at + 1], list) and flat[at + 1][0] == "lit":
-                flat[at + 1][2] = flat[at + 1][2].lstrip()
-
-
-def _collect(flat: list[Any], at: int, span: Span) -> tuple[list[Node], int]:
-    """Return parts up to the directive that ends them, and where that is."""
-    parts: list[Node] = []
-    while at < len(flat):
-        part = flat[at]
-        if isinstance(part, list):
-            parts.append(part)
-            at += 1
-        elif part[0] == "template_if_start":
-            then, at = _collect(flat, at + 1, span)
-            other: list[Node] = []
-            if at < len(flat) and flat[at][0] == "template_else":
-                other, at = _collect(flat, at + 1, span)
-            parts.append(["if", span, part[2], then, other])
-            at += 1
-        elif part[0] == "template_for_start":
-            inner, at = _collect(flat, at + 1, span)
-            parts.append(["each", span, part[1][0] if len(part[1]) > 1 else "", part[1][-1], part[2], inner])
-            at += 1
-        else:
-            break
-    return parts, at
 
 
 def _trees(tree: Any) -> list[Any]:

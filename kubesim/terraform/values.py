@@ -1,4 +1,4 @@
-"""Values of the language: what Python has, and kinds of collections, unknown and sensitive values beside it.
+"""Values of the language: what Python has, and kinds of collections and unknown values beside it.
 
 A dict is an object and a list a tuple; ``Map``, ``List`` and ``Set`` know the type of their elements. Types are
 written as in a state: "string", ["list", "string"], ["object", {name: type}], here with optional attributes after
@@ -28,15 +28,6 @@ class Unknown:
         return isinstance(other, Unknown)
 
     __hash__ = object.__hash__
-
-
-class Sensitive:
-    """A value that is not shown."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value: Any = value.value if isinstance(value, Sensitive) else value
 
 
 class Map(dict[str, Any]):
@@ -84,8 +75,6 @@ def _order(key: str) -> Any:
 def type_of(value: Any) -> Type:
     """Return the type of a value."""
     match value:
-        case Sensitive():
-            return type_of(value.value)
         case Unknown():
             return value.type
         case bool():
@@ -121,40 +110,11 @@ def known(value: Any) -> bool:
     match value:
         case Unknown():
             return False
-        case Sensitive():
-            return known(value.value)
         case dict():
             return all(map(known, value.values()))
         case list():
             return all(map(known, value))
     return True
-
-
-def marked(value: Any) -> bool:
-    """Tell whether something in a value is sensitive."""
-    match value:
-        case Sensitive():
-            return True
-        case dict():
-            return any(map(marked, value.values()))
-        case list():
-            return any(map(marked, value))
-    return False
-
-
-def bare(value: Any) -> Any:
-    """Return a value without the marks of what is sensitive."""
-    if not marked(value):
-        return value
-    match value:
-        case Sensitive():
-            return bare(value.value)
-        case Map() | List() | Set():
-            items = {key: bare(item) for key, item in value.items()} if isinstance(value, dict) else map(bare, value)
-            return made(type(value), value.elem, items)
-        case dict():
-            return {key: bare(item) for key, item in value.items()}
-    return [bare(item) for item in value]
 
 
 def plain(value: Any, *, strict: bool = True) -> Any:
@@ -164,8 +124,6 @@ def plain(value: Any, *, strict: bool = True) -> Any:
             if strict:
                 raise ConvertError("a value is known only after apply")
             return "\0unknown"
-        case Sensitive():
-            return plain(value.value, strict=strict)
         case dict():
             return {key: plain(item, strict=strict) for key, item in value.items()}
         case list():
@@ -199,8 +157,6 @@ def convert(value: Any, kind: Type) -> Any:
     """Return a value as one of a type. Raises ConvertError."""
     if kind == ANY or value is None:
         return value
-    if isinstance(value, Sensitive):
-        return Sensitive(convert(value.value, kind))
     if isinstance(value, Unknown):
         return Unknown(_clean(kind))
     if isinstance(kind, str):
@@ -326,8 +282,6 @@ def hcl(value: Any, indent: int = 0, *, kinds: bool = True) -> str:
     """Return a value as an expression: what ``output`` prints."""
     pad, end = " " * (indent + 2), " " * indent
     match value:
-        case Sensitive():
-            return "(sensitive value)"
         case Unknown():
             return "(known after apply)"
         case None:

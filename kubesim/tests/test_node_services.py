@@ -213,15 +213,7 @@ async def test_the_journal_is_read_by_time_urgency_and_form():
 async def test_the_drivers_smaller_programs_agree_with_it():
     async with world(1) as w:
         await debugging(w)
-        assert "Architecture:   9.0\n" in await chrooted(w, "nvidia-container-cli info")
         assert await chrooted(w, "nv-fabricmanager --version") == "Fabric Manager version is : 580.95.05\n"
-        assert (await chrooted(w, "cd /tmp; nvidia-bug-report.sh; ls")).endswith(
-            " complete.\n\nnvidia-bug-report.log.gz\n"
-        )
-        board(w).update_driver("580.105.08", w.clock.now())
-        assert await chrooted(w, "nvidia-container-cli info") == (
-            "nvidia-container-cli: initialization error: nvml error: driver/library version mismatch\n"
-        )
         said = await chrooted(w, "systemctl stop containerd; crictl ps; systemctl start containerd")
         assert said.count("connect: no such file or directory") == 1
 

@@ -26,9 +26,7 @@ locals {
   groups = { for name in local.names : substr(name, 2, 1) == "0" ? "first" : "rest" => name... }
   people = [{ name = "ada", age = 36 }, { name = "bob", age = 41 }]
   text   = <<-EOT
-    %{for name in local.names~}
-    ${name};
-    %{endfor~}
+      ${join(";", local.names)}
     done
   EOT
 }
@@ -56,7 +54,7 @@ ANSWERS = {
     "squares": {"n-1": 1, "n-2": 4},
     "groups": {"first": ["n-0"], "rest": ["n-1", "n-2"]},
     "splat": ["ada", "bob"],
-    "text": "n-0;\nn-1;\nn-2;\ndone\n",
+    "text": "  n-0;n-1;n-2\ndone\n",
     "condition": "many",
     "merged": {"a": 3, "b": 2},
     "tried": ["nobody", False, "x"],
@@ -187,6 +185,9 @@ async def test_a_saved_plan_is_applied_once():
         ('resource "aws_instance" "a" {}\n', 'The resource type "aws_instance" is not supported on practice'),
         ('output "a" {\n  value = 1\n', "Unclosed configuration block"),
         (ROLE % "nope = 1", 'An argument named "nope" is not expected here.'),
+        ('output "a" {\n  value = "%{if true}a%{endif}"\n}\n', "Unsupported template directive"),
+        ('variable "a" {\n  sensitive = true\n}\n', "Sensitive values are not supported on practice clusters."),
+        ('import {\n  to = a.b\n  id = "c"\n}\n', "Import blocks are not supported on practice clusters."),
     ],
 )
 async def test_a_mistake_is_told_with_its_line(text, problem):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-import orjson
-
 from kubesim.gpu.dcgm.engine import ALL_GPUS, Engine, Group
 from kubesim.gpu.smi.view import Seen, View
 
@@ -60,21 +58,6 @@ def columns(
 
 def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "|" + "|".join(f" {text:<{width - 2}} " for text, width in zip(cells, widths, strict=True)) + "|"
-
-
-def as_json(head: Sequence[str], nodes: Iterable[Node]) -> str:
-    """Return what a tree says, for ``-j``."""
-    document = {"body": {node.name: _json(node) for node in nodes}, "header": list(head)}
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
-
-
-def _json(node: Node) -> dict[str, object]:
-    found: dict[str, object] = {"value": node.value} if node.value else {}
-    if node.more:
-        found["overflow"] = node.more
-    if node.below:
-        found["children"] = {each.name: _json(each) for each in node.below}
-    return found
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -157,8 +140,3 @@ def devices(view: View, ids: str) -> list[Seen]:
     if any(word not in known for word in words):
         raise Refused(f"Error: parsing for GPUs failed. Error: {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
     return [known[word] for word in words]
-
-
-def shown(call: Call, head: list[str], nodes: list[Node], left: int, right: int) -> str:
-    """Return a tree, as JSON where that is asked for."""
-    return as_json(head, nodes) if call.given("-j", "--json") else tree(head, nodes, left, right)

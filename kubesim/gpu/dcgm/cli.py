@@ -19,9 +19,8 @@ Usage: dcgmi [--host IP] subsystem
        dcgmi -v
 
  Subsystems Available:
-    diag        System Validation/Diagnostic: -r 1-4 [-i ID] [-g GROUP] [-v] [-j]
-    health      Health Monitoring: -s a|p|n|m|t|i|c | -f | -c [-g GROUP] [-j]
-    group       GPU Group Management: -l
+    diag        System Validation/Diagnostic: -r 1-4 [-i ID] [-g GROUP] [-v]
+    health      Health Monitoring: -s a|p|n|m|t|i|c | -f | -c [-g GROUP]
     discovery   Discover GPUs on the system: -l
     nvlink      Displays NvLink link statuses: -s
     dmon        Stats Monitoring of GPUs: -e FIELDS [-i ID] [-c COUNT] [-d MILLISECONDS] | -l
@@ -38,6 +37,8 @@ def run(view: View, argv: list[str]) -> tuple[str, int]:
     call = parse(argv)
     if call.name not in _PAGES:
         return ("ERROR: Invalid subsystem.\n\n" if call.name else "") + USAGE, 0 if call.given("-h", "--help") else 1
+    if call.given("-j", "--json"):
+        return "PARSE ERROR: Argument: -j\n             Couldn't find match for argument\n", 1
     host = call.value("--host", default="localhost")
     if host not in LOCAL or view.board.mismatched or not view.board.loaded:
         return UNREACHABLE.format(host), NOT_CONNECTED
@@ -59,7 +60,6 @@ def pace(argv: list[str]) -> tuple[float, int]:
 
 _PAGES: dict[str, Page] = {
     "discovery": pages.discovery,
-    "group": pages.group,
     "health": pages.health,
     "nvlink": pages.nvlink,
     "dmon": pages.dmon,

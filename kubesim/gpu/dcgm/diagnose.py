@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import orjson
-
 from kubesim import data
 from kubesim.gpu.dcgm.call import wrapped
 from kubesim.gpu.products import driver
@@ -137,34 +135,6 @@ def overall(results: dict[int, Result]) -> str:
     """Return the verdict of a test over all devices."""
     statuses = {result.status for result in results.values()}
     return next((status for status in ("Fail", "Pass", "Skip") if status in statuses), "Skip")
-
-
-def document(seen: list[Seen], level: int) -> tuple[str, int]:
-    """Return the same as JSON, for ``-j``."""
-    results = run(seen, level)
-    categories: dict[str, list[dict[str, object]]] = {}
-    for (category, name), each in results.items():
-        entries = [
-            {"entity_group": "GPU", "entity_group_id": 1, "entity_id": number, "status": result.status}
-            | ({"warnings": [{"warning": result.text}]} if result.text else {})
-            for number, result in each.items()
-        ]
-        test: dict[str, object] = {"name": name, "results": entries, "test_summary": {"status": overall(each)}}
-        categories.setdefault(category, []).append(test)
-    entities = [
-        {
-            "device_id": item.device.product.pci["device"][:4],
-            "entity_id": item.number,
-            "serial_num": item.device.serial,
-        }
-        for item in seen
-    ]
-    found = {
-        "DCGM Diagnostic": {"test_categories": [{"category": c, "tests": tests} for c, tests in categories.items()]},
-        "entity_groups": [{"entities": entities, "entity_group": "GPU", "entity_group_id": 1}],
-        "metadata": {"Driver Version Detected": driver().version, "version": VERSION},
-    }
-    return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n", _status(results)
 
 
 def _status(results: dict[tuple[str, str], dict[int, Result]]) -> int:

@@ -18,11 +18,11 @@ from kubesim.gpu.dcgm.call import (
     columns,
     group_of,
     members,
-    shown,
+    tree,
     wrapped,
 )
 from kubesim.gpu.dcgm.diagnose import Trouble, systems, troubles, worst
-from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine, Group
+from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine
 from kubesim.gpu.readings import Reading, find
 from kubesim.gpu.smi.view import NOT_AVAILABLE, View
 
@@ -78,7 +78,7 @@ def health(call: Call, view: View, engine: Engine) -> str:
         return "Health monitor systems set successfully.\n"
     if call.given("-f", "--fetch"):
         nodes = [Node(name, "On" if letter in known.health else "Off") for letter, name in systems().items()]
-        return "Health monitor systems report\n" + shown(call, [], nodes, 18, 70)
+        return "Health monitor systems report\n" + tree([], nodes, 18, 70)
     if not call.given("-c", "--check"):
         raise Refused(HINT, 1)
     if not known.health:
@@ -94,7 +94,7 @@ def health(call: Call, view: View, engine: Engine) -> str:
         if each:
             errors = [_errors(system, each) for system in dict.fromkeys(trouble.system for trouble in each)]
             bad.append(Node(str(number), worst(each), below=[Node("Errors", below=errors)]))
-    return shown(call, ["Health Monitor Report"], [*nodes, *([Node("GPU", below=bad)] if bad else [])], 28, 60)
+    return tree(["Health Monitor Report"], [*nodes, *([Node("GPU", below=bad)] if bad else [])], 28, 60)
 
 
 def _errors(system: str, found: list[Trouble]) -> Node:
@@ -102,20 +102,6 @@ def _errors(system: str, found: list[Trouble]) -> Node:
     mine = [trouble for trouble in found if trouble.system == system]
     name = system if system == "Driver" else f"{system} system"
     return Node(name, worst(mine), wrapped(", ".join(trouble.text for trouble in mine), 52))
-
-
-def group(call: Call, view: View, engine: Engine) -> str:
-    """List the groups."""
-    if not call.given("-l", "--list"):
-        raise Refused(HINT, 1)
-    found = [Node(str(number), below=_about(number, each, view)) for number, each in sorted(engine.groups.items())]
-    return shown(call, ["GROUPS", f"{len(found)} groups found."], [Node("Groups", below=found)], 20, 60)
-
-
-def _about(number: int, known: Group, view: View) -> list[Node]:
-    gpus = [item.number for item in view.all()] if known.gpus is None else known.gpus
-    entities = ", ".join(f"GPU {each}" for each in gpus) or "None"
-    return [Node("Group ID", str(number)), Node("Group Name", known.name), Node("Entities", entities)]
 
 
 def nvlink(call: Call, view: View, engine: Engine) -> str:
@@ -159,6 +145,4 @@ def diag(call: Call, view: View, engine: Engine) -> tuple[str, int]:
     if level is None:
         raise Refused(f"Error: Unable to complete diagnostic. Return: (-1) : {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
     seen = members(call, view, engine)
-    if call.given("-j", "--json"):
-        return diagnose.document(seen, level)
     return diagnose.page(seen, level, verbose=call.given("-v", "--verbose"))

@@ -23,20 +23,19 @@ CAUSE = "kubernetes.io/change-cause"
 NONE = "<none>"
 HASH = "pod-template-hash"
 RESTARTED = "kubectl.kubernetes.io/restartedAt"
-WORDS = {"undo": "rollbacker", "history": "history viewer", "pause": "pausing", "resume": "resuming",
-         "restart": "restarting"}  # fmt: skip
+WORDS = {"undo": "rollbacker", "history": "history viewer", "restart": "restarting"}
 WORKLOADS = ("Deployment", "DaemonSet", "StatefulSet")
 
 
 async def _targets(process: Process, client: Client, opts: Flags) -> list[tuple[Resource, Obj]]:
     verb = opts.command.split()[1]
-    if len(opts.args) == 1 and "/" not in opts.args[0] and verb in ("restart", "pause", "resume"):
+    if len(opts.args) == 1 and "/" not in opts.args[0] and verb == "restart":
         opts.given.setdefault("all", ["true"])
     found = await chosen(process, client, opts, opts.args)
-    if not found and verb in ("restart", "pause", "resume", "status"):
+    if not found and verb in ("restart", "status"):
         await process.error(f"No resources found in {client.namespace} namespace.\n")
     for kind, obj in found:
-        if kind.kind not in (WORKLOADS[:1] if verb in ("pause", "resume") else WORKLOADS):
+        if kind.kind not in WORKLOADS:
             if verb in ("undo", "history"):
                 raise KubectlError(f'error: no {WORDS[verb]} has been implemented for "{kind.kind}"')
             if verb == "status":
@@ -58,18 +57,6 @@ async def restart(process: Process, client: Client, opts: Flags) -> int:
                 f'error: {kind.collection} "{name}" can\'t restart paused deployment (run rollout resume first)'
             )
         await change(process, client, opts, kind, obj, body, "restarted")
-    return 0
-
-
-async def pause(process: Process, client: Client, opts: Flags) -> int:
-    """Hold a deployment's rollout, or with resume let it go on."""
-    hold = opts.command.endswith("pause")
-    for kind, obj in await _targets(process, client, opts):
-        name = obj["metadata"]["name"]
-        if bool(obj["spec"].get("paused")) == hold:
-            raise KubectlError(f'error: {kind.collection} "{name}" is {"already" if hold else "not"} paused')
-        body = {"spec": {"paused": hold or None}}
-        await change(process, client, opts, kind, obj, body, "paused" if hold else "resumed")
     return 0
 
 
