@@ -20,7 +20,7 @@ from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
 from kubesim.controllers.deployment import DeploymentController
 from kubesim.controllers.disruption import DisruptionController
-from kubesim.controllers.endpoints import EndpointsController, MirroringController
+from kubesim.controllers.endpoints import EndpointsController
 from kubesim.controllers.gc import CustomKinds, GarbageCollector
 from kubesim.controllers.job import JobController
 from kubesim.controllers.namespace import NamespaceController, ServiceAccountController
@@ -40,7 +40,7 @@ NOT_COLLECTED = ("events", "leases.coordination.k8s.io")
 NOT_COUNTED = (*NOT_COLLECTED, "events.events.k8s.io")
 PLAIN: tuple[Callable[[Context], Controller], ...] = (
     ReplicaSetController, ReplicationControllerController, DeploymentController, StatefulSetController,
-    DaemonSetController, JobController, CronJobController, EndpointsController, MirroringController,
+    DaemonSetController, JobController, CronJobController, EndpointsController,
     DisruptionController, AggregationController, AutoscalerController, VolumeController,
     Provisioner, PolicyStatusController, FlowSchemaController, TaintEvictionController,
     PodCollector, NodeController,

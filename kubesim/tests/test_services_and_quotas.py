@@ -55,19 +55,6 @@ async def test_a_service_without_pods_has_an_empty_list_and_takes_it_along_when_
         assert await w.items("endpoints") == []
 
 
-async def test_endpoints_that_somebody_wrote_are_mirrored_while_there_are_any():
-    async with world() as w:
-        await w.create("services", {**SERVICE, "spec": {"ports": [{"port": 80}]}})
-        await w.create("endpoints", {"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "web"}})
-        await w.tick(1)
-        assert await w.items("endpointslices.discovery.k8s.io") == []
-        some = [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}]
-        for subsets, mirrored in ((some, 1), ([], 0)):
-            await w.client.patch("endpoints", "web", "default", {"subsets": subsets})
-            await w.tick(1)
-            assert len(await w.items("endpointslices.discovery.k8s.io")) == mirrored
-
-
 async def test_a_quota_tells_what_is_used():
     async with world() as w:
         await w.create("resourcequotas", QUOTA)
