@@ -46,7 +46,8 @@ def _places(kube: Kube, run: FaultRun) -> Iterator[tuple[Resource, str]]:
     rails, own = selectors.guardrails_of(run), selectors.all_namespaces_of(run)
     rules = [rule for grant in (rails and rails.grants) or () for rule in grant.rules if CREATE in rule.verbs]
     seen: set[tuple[str, str, str]] = set()
-    for resource in kube.kinds() if rules else ():
+    kept = [resource for resource in kube.kinds() if "list" in resource.verbs] if rules else []  # reviews are not
+    for resource in kept:
         for namespace in _spaces(resource, rules):
             place = (resource.api_version, resource.kind, namespace)
             if namespace not in own and place not in seen:

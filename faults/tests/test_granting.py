@@ -297,7 +297,9 @@ def config(name, kind="ConfigMap"):
 def lasting(environment, scenario):
     """An environment in a cluster that stays, with the rights to make config maps in monitoring, and bindings."""
     Cluster.objects.filter(pk=environment.cluster_id).update(tier=Cluster.Tier.DEDICATED)
-    run = scenario({**MONITORING, "verbs": ["create", "delete"]}, {**BINDINGS, "verbs": ["create", "bind"]})
+    asking = {"resources": ["subjectaccessreviews.authorization.k8s.io"], "verbs": ["create"]}  # kept by no cluster
+    made = {**MONITORING, "verbs": ["create", "delete"]}
+    run = scenario(made, {**BINDINGS, "verbs": ["create", "bind"]}, asking)
     run.cluster.refresh_from_db()
     inject(run)
     yield run
