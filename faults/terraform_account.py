@@ -219,8 +219,8 @@ def _of_accounts(workspace: Workspace) -> str:
 def _bounds(workspace: Workspace) -> dict[str, str]:
     """Return message -> expression: what those accounts may do with whatever roles, as a candidate may be able to."""
     return {
-        "accounts of Terraform's namespaces change workloads of these only": (
-            f"request.namespace in {_listed([workspace.state, *workspace.namespaces])} && !variables.isAccess && "
+        "accounts of Terraform's namespaces change the tenants' workloads only": (
+            f"request.namespace in {_listed(workspace.namespaces)} && !variables.isAccess && "
             "!variables.isNamespace && !variables.isSecret && !variables.isAccount && request.operation != 'CONNECT'"
         ),
     }

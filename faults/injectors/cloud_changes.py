@@ -6,8 +6,9 @@ the sizes of node pools. Machines that were taken away come back as new ones of 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,9 +48,15 @@ def differences(before: Mapping[str, Obj], after: Mapping[str, Obj]) -> list[str
 
 
 def restore(cluster: ClusterPort, project: str, before: Mapping[str, Obj]) -> list[str]:
-    """Bring a project back to a picture of it; return the names of what was different."""
+    """Bring a project back to a picture of it; return the names of what was different.
+
+    Members that were not there go first: until then somebody may be changing the rest with what they were given.
+    """
     after = picture(cluster, project)
     changed = differences(before, after)
+    for name in changed:
+        if name in before and before[name]["type"] == "Project":
+            _drop_new_members(cluster, project, before[name]["data"])
     for name in _in_order(changed, before, after, backwards=True):
         kind = (after.get(name) or before[name])["type"]
         if name in after and (name not in before or kind == "Firewall"):
@@ -61,13 +68,53 @@ def restore(cluster: ClusterPort, project: str, before: Mapping[str, Obj]) -> li
     return changed
 
 
+def workload(project: str, account: str) -> str:
+    """Return the member that means a service account (NAMESPACE/NAME) of a cluster in the project."""
+    return f"serviceAccount:{project}.svc.id.goog[{account}]"
+
+
 def grant(cluster: ClusterPort, project: str, member: str, roles: Iterable[str]) -> None:
     """Add a member to roles of the project's policy."""
-    policy = cluster.cloud("POST", f"/cloudresourcemanager/v1/projects/{project}:getIamPolicy", {})
-    bindings = {row["role"]: [*row["members"]] for row in policy.get("bindings", [])}
+    bindings = _bindings(cluster, project)
     for role in roles:
         bindings[role] = sorted({*bindings.get(role, []), member})
     _set_policy(cluster, project, bindings)
+
+
+def withdraw(cluster: ClusterPort, project: str, namespaces: Iterable[str]) -> None:
+    """Take every member from the project's policy that means service accounts in these namespaces of a cluster."""
+    spaces = "|".join(map(re.escape, namespaces))
+    meant = re.compile(rf"[^\[]*\[({spaces})/[^]]*\]|.*/subject/ns/({spaces})/sa/[^/]*|.*/namespace/({spaces})")
+    _keep_members(cluster, project, lambda role, member: not meant.fullmatch(member))
+
+
+def roles_of(cluster: ClusterPort, project: str, member: str) -> set[str]:
+    """Return the roles that a member has in the project."""
+    return {role for role, members in _bindings(cluster, project).items() if member in members}
+
+
+def _bindings(cluster: ClusterPort, project: str) -> dict[str, list[str]]:
+    policy = cluster.cloud("POST", f"/cloudresourcemanager/v1/projects/{project}:getIamPolicy", {})
+    return _members(policy)
+
+
+def _members(policy: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the members by role: a policy may name a role several times."""
+    found: dict[str, set[str]] = {}
+    for row in policy.get("bindings", []):
+        found.setdefault(row["role"], set()).update(row["members"])
+    return {role: sorted(members) for role, members in found.items()}
+
+
+def _keep_members(cluster: ClusterPort, project: str, keep: Callable[[str, str], bool]) -> None:
+    before = _bindings(cluster, project)
+    after = {role: [member for member in members if keep(role, member)] for role, members in before.items()}
+    if after != before:
+        _set_policy(cluster, project, {role: members for role, members in after.items() if members})
+
+
+def _drop_new_members(cluster: ClusterPort, project: str, known: Mapping[str, Sequence[str]]) -> None:
+    _keep_members(cluster, project, lambda role, member: member in known.get(role, ()))
 
 
 def _pool_of(node: Obj) -> str:
@@ -79,7 +126,7 @@ def _kept(asset: Obj, sizes: Mapping[str, int]) -> Obj:
     kind = asset["assetType"].rpartition("/")[2]
     if "iamPolicy" in asset:
         policy = asset["iamPolicy"] or {}
-        return {"type": kind, "data": {row["role"]: sorted(row["members"]) for row in policy.get("bindings", [])}}
+        return {"type": kind, "data": _members(policy)}
     data = asset["resource"]["data"]
     if kind == "NodePool":
         return {"type": kind, "data": {"name": data["name"], "size": sizes.get(data["name"], 0)}}
@@ -128,7 +175,14 @@ def _insert(cluster: ClusterPort, folder: str, body: Obj) -> None:
         cluster.cloud("POST", folder, body)
 
 
-def _set_policy(cluster: ClusterPort, project: str, bindings: Mapping[str, list[str]]) -> None:
-    rows = [{"role": role, "members": members} for role, members in bindings.items()]
+def _set_policy(cluster: ClusterPort, project: str, bindings: Mapping[str, Sequence[str]]) -> None:
+    """Replace the policy. Accounts that somebody has deleted are left out, since a policy cannot name them."""
+    accounts = cluster.cloud("GET", f"/iam/v1/projects/{project}/serviceAccounts").get("accounts", [])
+    known = {f"serviceAccount:{account['email']}" for account in accounts}
+    own = f"@{project}.iam.gserviceaccount.com"
+    rows = [
+        {"role": role, "members": [member for member in members if not member.endswith(own) or member in known]}
+        for role, members in bindings.items()
+    ]
     policy = {"policy": {"version": 1, "bindings": rows}}
     cluster.cloud("POST", f"/cloudresourcemanager/v1/projects/{project}:setIamPolicy", policy)

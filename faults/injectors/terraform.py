@@ -196,8 +196,7 @@ def _apply_changes(cluster: ClusterPort, change: Apply, record: Record) -> None:
 def _grant_cloud_roles(cluster: ClusterPort, change: Apply, projects: Iterable[str]) -> None:
     member = f"{NAMESPACE}/{TERRAFORM_ACCOUNT}"
     for project in projects if change.cloud_roles else ():
-        workload = f"serviceAccount:{project}.svc.id.goog[{member}]"
-        cloud_changes.grant(cluster, project, workload, change.cloud_roles)
+        cloud_changes.grant(cluster, project, cloud_changes.workload(project, member), change.cloud_roles)
 
 
 def _changed(cluster: ClusterPort, record: Record) -> list[str]:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 import gzip
+import hashlib
+import secrets
 import shlex
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 from faults.engine.ports import ClusterPort
+from faults.errors import ClusterError
 from faults.injectors.terraform_runs import run
 from faults.toolbox_place import CODE, HOME
 
@@ -20,8 +24,10 @@ PART = 2000
 KEPT = ".yours"
 """Added to the name of a file of theirs that one of ours takes the place of; Terraform reads none of that name."""
 _END = "END-OF-FILE"
-_BUNDLE = "/tmp/.code"  # noqa: S108 - of the toolbox, where one user works
-_NEW = "/tmp/.new"  # noqa: S108 - likewise
+_NEW = "new"  # in the folder that a script runs in
+_RUN_PARTS = """cd "$1" && base64 -d parts | gunzip > script || exit 1
+[ "$(sha256sum < script | cut -d' ' -f1)" = "$2" ] || { echo 'The code did not arrive as it was sent.'; exit 1; }
+sh ./script"""
 _LAID = f"{HOME}/.platform"
 _FOLDER = "workspace/"  # of packs, before the paths of the code
 _SAME = 'same() { diff -q "$1" "$2" > /dev/null 2>&1; }'
@@ -49,26 +55,23 @@ back() {{
 
 def replace_code(cluster: ClusterPort, code: Mapping[str, str]) -> None:
     """Lay the code into the toolbox, in the place of all that is there. Raises ClusterError."""
-    _execute(cluster, f"rm -rf {CODE} {_LAID}\n{script_of(code)}cp -r {CODE} {_LAID}\n")
+    execute(cluster, f"rm -rf {CODE} {_LAID}\n{script_of(code)}cp -r {CODE} {_LAID}\n")
 
 
 def write_files(cluster: ClusterPort, code: Mapping[str, str]) -> None:
     """Write files of the code, which count as somebody's work, over those that are there. Raises ClusterError."""
-    _execute(cluster, script_of(code))
+    execute(cluster, script_of(code))
 
 
 def overlay_files(cluster: ClusterPort, changes: Mapping[str, str]) -> None:
     """Lay files over those that are there; one that somebody has changed is kept beside. Raises ClusterError."""
-    _execute(cluster, f"rm -rf {_NEW}\n{script_of(changes, _NEW)}{_LAY}{_each('lay', changes)}rm -rf {_NEW}\n")
+    execute(cluster, f"{script_of(changes, _NEW)}{_LAY}{_each('lay', changes)}")
 
 
 def restore_files(cluster: ClusterPort, before: Mapping[str, str | None]) -> None:
     """Give files, by their paths, the text of before (None: there was none) where ours is still there."""
     texts = {path: text for path, text in before.items() if text is not None}
-    _execute(
-        cluster,
-        f"rm -rf {_NEW}\nmkdir -p {_NEW}\n{script_of(texts, _NEW)}{_BACK}{_each('back', before)}rm -rf {_NEW}\n",
-    )
+    execute(cluster, f"{script_of(texts, _NEW)}{_BACK}{_each('back', before)}")
 
 
 def read_files(cluster: ClusterPort, paths: Iterable[str]) -> dict[str, str | None]:
@@ -102,12 +105,22 @@ def script_of(code: Mapping[str, str], folder: str = CODE) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _execute(cluster: ClusterPort, script: str) -> None:
+def execute(cluster: ClusterPort, script: str) -> None:
+    """Run a script that may be too long for one command, in a folder of its own. Raises ClusterError.
+
+    It travels in parts, through that folder, which nobody can have prepared; what arrives is compared before it is run.
+    """
     packed = base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
-    for start in range(0, len(packed), PART):
-        sign = ">>" if start else ">"
-        run(cluster, f'printf %s "$1" {sign} {_BUNDLE}', packed[start : start + PART])
-    run(cluster, f"base64 -d {_BUNDLE} | gunzip > {_BUNDLE}.sh && sh {_BUNDLE}.sh && rm -f {_BUNDLE} {_BUNDLE}.sh")
+    digest = hashlib.sha256(script.encode()).hexdigest()
+    folder = f"/tmp/{secrets.token_hex(16)}"  # noqa: S108 - made anew, and refused where it is there
+    run(cluster, 'mkdir -m 700 "$1"', folder)
+    try:
+        for start in range(0, len(packed), PART):
+            run(cluster, 'printf %s "$2" >> "$1/parts"', folder, packed[start : start + PART])
+        run(cluster, _RUN_PARTS, folder, digest)
+    finally:
+        with suppress(ClusterError):  # a toolbox that has gone has nothing to remove
+            run(cluster, 'rm -rf "$1"', folder)
 
 
 def _each(command: str, paths: Iterable[str]) -> str:

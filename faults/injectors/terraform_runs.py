@@ -22,8 +22,7 @@ MAX_SAID = 1500
 """Of what Terraform wrote; the end says why."""
 LEASE = ("coordination.k8s.io/v1", "Lease")
 _LOCKED = "Error acquiring the state lock"
-_KNOWN = "/tmp/.known"  # noqa: S108 - of the toolbox, where one user works
-_PLANNED, _SAID, _AT_WORK = "/tmp/.planned", "/tmp/.said", "/tmp/.at-work"  # noqa: S108 - likewise
+_PLANNED, _SAID, _AT_WORK = "/tmp/.planned", "/tmp/.said", "/tmp/.at-work"  # noqa: S108 - one user works there
 _AGAIN = "An earlier attempt was cut off."
 _GONE = r"kubernetes_namespace(_v1)?[.].* (will be destroyed|must be replaced)"
 _OLDER = (
@@ -78,7 +77,7 @@ def _beginning(root: str, imports: Mapping[str, str]) -> list[str]:
         f"{{ {_has(at)} || terraform import {_FLAGS} {shlex.quote(at)} {shlex.quote(name)}; }}"
         for at, name in imports.items()
     ]
-    known = [f"{{ terraform state list > {_KNOWN} 2>/dev/null || true; }}"] if taken else []
+    known = ["{ known=$(terraform state list 2>/dev/null) || true; }"] if taken else []
     return [f"cd {CODE}/{root}", f"terraform init {_FLAGS}", *known, *taken]
 
 
@@ -88,7 +87,7 @@ def _release(cluster: ClusterPort, namespace: str, root: str, cause: Invalid) ->
 
 
 def _has(address: str) -> str:
-    return f"grep -qxF {shlex.quote(address)} {_KNOWN}"
+    return f"""printf '%s\\n' "$known" | grep -qxF {shlex.quote(address)}"""
 
 
 def run(cluster: ClusterPort, script: str, *words: str) -> str:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 from django.db.models import F
 
-from faults import clock, environment, practice, selectors
+from faults import clock, environment, practice, selectors, terraform_access
 from faults.engine import Record
 from faults.errors import Conflict, Forbidden
 from faults.injectors import Create, Manifest
 from faults.kube.client import Kube
 from faults.kube.config import render
 from faults.models import FaultRun, Step
+from faults.packs import Workspace
 from faults.services.establishing import establish
 from faults.services.panic_state import refuse_while_engaged
 from faults.services.work import working
@@ -52,20 +53,25 @@ class CandidateAccess:
 class CandidateGrants:
     """The bindings of one candidate, with a client that waits a second at most.
 
-    Whoever holds one can cut the candidate off with neither database nor disk.
+    Whoever holds one can cut the candidate off with neither database nor disk. ``terraform``: all that the session's
+    packs say of it, and the namespace of its account.
     """
 
     kube: Kube
     records: tuple[Record, ...]
+    terraform: tuple[Workspace, str] | None = None
 
     def revoke(self) -> None:
         """Delete every binding, whoever made it anew meanwhile, and see that it is gone. Raises ClusterError."""
         for record in self.records:
             _delete(self.kube, record)
+        if self.terraform:
+            terraform_access.cut(self.kube, *self.terraform)
 
     def hold(self) -> bool:
-        """Return whether every binding is there. Raises ClusterError."""
-        return all(CREATION.holds(self.kube, record) for record in self.records)
+        """Return whether every binding is there, and what Terraform has bound. Raises ClusterError."""
+        is_bound = all(CREATION.holds(self.kube, record) for record in self.records)
+        return is_bound and (not self.terraform or terraform_access.is_whole(self.kube, *self.terraform))
 
 
 def _delete(kube: Kube, record: Record) -> None:
@@ -128,6 +134,8 @@ def restore_access(*, run: FaultRun) -> None:
         with working(run.pk, _holder()) as work:
             refuse_while_engaged(run.cluster)
             establish(work, work.run())
+            if terraform := _terraform_of(run):
+                terraform_access.give_back(selectors.kube_for(run.cluster), *terraform)
 
 
 def access_is_open(*, run: FaultRun) -> bool:
@@ -142,9 +150,13 @@ def candidate_grants(*, run: FaultRun) -> CandidateGrants | None:
         return None
     changes = enumerate(selectors.changes_of(run))
     records = [CREATION.record(index, change) for index, change in changes if isinstance(change, Create)]
-    return CandidateGrants(
-        selectors.impatient_kube_for(run.cluster), tuple(record for record in records if environment.grants(record))
-    )
+    granting = tuple(record for record in records if environment.grants(record))
+    return CandidateGrants(selectors.impatient_kube_for(run.cluster), granting, _terraform_of(run))
+
+
+def _terraform_of(run: FaultRun) -> tuple[Workspace, str] | None:
+    box = selectors.toolbox_of(run)
+    return (box.terraform, box.namespace) if box and box.terraform else None
 
 
 def _unless_dropped(run: FaultRun, act: Callable[[], None]) -> None:

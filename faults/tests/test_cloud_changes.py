@@ -52,3 +52,38 @@ def test_rules_members_accounts_and_sizes_of_pools_come_back(kube):
     assert cloud_changes.differences(before, cloud_changes.picture(kube, PROJECT)) == []
     assert compare(picture, fingerprint(kube, [])) == []
     assert cloud_changes.restore(kube, PROJECT, before) == []
+
+
+def test_a_role_that_the_policy_names_twice_keeps_all_of_its_members(kube):
+    people = ["group:one@example.com", "group:two@example.com"]
+    rows = [{"role": "roles/viewer", "members": [person]} for person in people]
+    address = f"/cloudresourcemanager/v1/projects/{PROJECT}:setIamPolicy"
+    kube.cloud("POST", address, {"policy": {"version": 1, "bindings": rows}})
+    cloud_changes.grant(kube, PROJECT, "group:three@example.com", ["roles/viewer"])
+    for person in people:
+        assert cloud_changes.roles_of(kube, PROJECT, person) == {"roles/viewer"}
+
+
+class Told:
+    """A cluster that notes what it is asked to change in the cloud."""
+
+    def __init__(self, kube):
+        self._kube, self.changes = kube, []
+
+    def __getattr__(self, name):
+        return getattr(self._kube, name)
+
+    def cloud(self, method, path, body=None):
+        if method != "GET" and not path.endswith("getIamPolicy"):
+            self.changes.append(f"{method} {path}")
+        return self._kube.cloud(method, path, body)
+
+
+def test_new_members_lose_their_roles_before_anything_else_is_restored(kube):
+    before = cloud_changes.picture(kube, PROJECT)
+    kube.cloud("POST", FIREWALLS, rule("new"))
+    cloud_changes.grant(kube, PROJECT, "group:everybody@example.com", ["roles/owner"])
+    told = Told(kube)
+    cloud_changes.restore(told, PROJECT, before)
+    assert told.changes[0].endswith("setIamPolicy")
+    assert cloud_changes.differences(before, cloud_changes.picture(kube, PROJECT)) == []

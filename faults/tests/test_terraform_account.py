@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shlex
 import uuid
@@ -10,7 +11,7 @@ import pytest
 from django.test import override_settings
 
 from faults import packs, selectors, services
-from faults.errors import FaultError
+from faults.errors import ClusterError, FaultError
 from faults.injectors import terraform_code
 from faults.models import Cluster, FaultRun, Outbox
 from faults.packs.workspaces import BASE
@@ -170,9 +171,32 @@ def test_terraform_binds_no_role_but_its_own_and_gets_no_token_of_others(terrafo
         "delete clusterrolebinding job-launcher",
         "delete secret tfstate-default-x -n platform",
         "create job one --image=busybox:1.36 -n shift",
+        "run own --image=busybox:1.36 -n platform",
         "exec toolbox -n toolbox -- id",
     ):
-        assert "workloads of these only" in launcher(line), line
+        assert "tenants' workloads only" in launcher(line), line
+
+
+def test_a_token_of_an_account_that_terraform_has_bound_ends_with_the_access_and_works_again_after_it(
+    session, kube, terraform
+):
+    terraform(namespace("tenant-a"))
+    terraform(create("Role", "all", "tenant-a", **ALL))
+    terraform("kubectl create sa own -n tenant-a")
+    assert "created" in terraform(binding("tenants", kind="ServiceAccount", name="own", namespace="tenant-a"))
+    token, _ = kube.token_request("tenant-a", "own", seconds=600)
+
+    def answer():
+        own = f"sed 's/token: .*/token: {token}/' $KUBECONFIG > /tmp/own; export KUBECONFIG=/tmp/own"
+        return terraform(f"{own}; kubectl get secrets -n tenant-a 2>&1; rm /tmp/own")
+
+    assert "orbidden" not in answer()
+    services.revoke_access(run=session)
+    assert "orbidden" in answer()
+    assert not services.access_is_open(run=session)
+    services.restore_access(run=session)
+    assert "orbidden" not in answer()
+    assert services.access_is_open(run=session)
 
 
 def test_a_session_without_a_workspace_has_no_such_account(plain):
@@ -197,6 +221,38 @@ def test_code_is_brought_fetched_and_replaced(session, kube, terraform):
     assert services.read_code(run=session) == code
     assert terraform("cat platform/tenants/.terraform/x.tf") == "kept\n"
     assert "id" in terraform("cat platform/tenants/own.tf")
+
+
+def test_code_travels_through_no_place_that_somebody_has_prepared(kube, terraform):
+    terraform("rm -f /tmp/*; touch mine; for name in code known code.sh; do ln -sf ~/mine /tmp/.$name; done")
+    terraform_code.replace_code(kube, {"tenants/main.tf": "# new\n"})
+    assert terraform("cat platform/tenants/main.tf mine; ls -A /tmp; rm -f /tmp/.code* /tmp/.known") == (
+        "# new\n.code\n.code.sh\n.known\n"
+    )
+
+
+def test_code_that_does_not_arrive_as_it_was_sent_is_not_run(kube, monkeypatch):
+    other = gzip.compress(b"touch ran\n")
+    monkeypatch.setattr(terraform_code.gzip, "compress", lambda text, mtime: other)
+    with pytest.raises(ClusterError, match="did not arrive as it was sent"):
+        terraform_code.execute(kube, "echo well\n")
+
+
+def test_an_upload_that_fails_changes_nothing_and_none_deletes_what_a_download_leaves_out(session, kube, terraform):
+    terraform_code.replace_code(kube, {"tenants/main.tf": "# old\n", "tenants/gone.tf": "# old\n"})
+    terraform(
+        "mkdir platform/tenants/taken.tf && head -c 200000 /dev/zero | tr '\\0' '#' > platform/tenants/large.tf"
+    )
+    code = {"tenants/main.tf": "# new\n", "tenants/taken.tf": "# new\n", "own/x.tf": "# new\n"}
+    with pytest.raises(ClusterError, match="taken.tf is a folder here"):
+        services.write_code(run=session, files=code)
+    old = {"tenants/gone.tf": "# old\n", "tenants/main.tf": "# old\n"}
+    assert services.read_code(run=session) == old
+    terraform("rmdir platform/tenants/taken.tf")
+    services.write_code(run=session, files=code)
+    assert services.read_code(run=session) == code
+    assert terraform("wc -c < platform/tenants/large.tf; rm platform/tenants/large.tf") == "200000\n"
+    assert "." not in terraform("ls -A | grep -v -x -e .kube -e .platform -e .bash_history || true")
 
 
 def test_a_session_without_code_says_so(plain):
