@@ -53,6 +53,10 @@ class ReaderWithPrometheus:
         """Return a Secret."""
         return self._kube.secret(namespace, name)
 
+    def plan(self, namespace: str, root: str) -> Obj:
+        """Return what a plan of the toolbox's code would do."""
+        return self._kube.plan(namespace, root)
+
     def cloud_assets(self, project: str) -> Objects:
         """Return what there is in a cloud project."""
         return self._kube.cloud_assets(project)

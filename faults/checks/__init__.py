@@ -14,6 +14,7 @@ from faults.checks.model import (
     MetricRead,
     ObjectRead,
     PageRead,
+    PlanRead,
     Read,
     StateRead,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "ObjectRead",
     "Outcome",
     "PageRead",
+    "PlanRead",
     "Read",
     "Reader",
     "StateRead",

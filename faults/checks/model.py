@@ -97,6 +97,18 @@ class StateRead:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanRead:
+    """Changes that Terraform's code in the toolbox would make now, of a root whose state is in a namespace.
+
+    The expression sees ``known`` (false where there is no plan), ``serial`` of the state that it was made from,
+    ``add``, ``change``, ``destroy``, ``changes`` and ``drift`` (addresses), and ``text``, which sums it up.
+    """
+
+    namespace: str
+    root: str
+
+
+@dataclass(frozen=True, slots=True)
 class CloudRead:
     """All objects of a kind (``Firewall``, ``NodePool``, ``Project``) in the cloud project around the cluster.
 
@@ -107,7 +119,7 @@ class CloudRead:
     asset: str
 
 
-Read = ObjectRead | LogRead | MetricRead | AccessRead | PageRead | CommandRead | StateRead | CloudRead
+Read = ObjectRead | LogRead | MetricRead | AccessRead | PageRead | CommandRead | StateRead | PlanRead | CloudRead
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from faults.checks.model import (
     MetricRead,
     ObjectRead,
     PageRead,
+    PlanRead,
     Read,
     StateRead,
 )
@@ -66,6 +67,9 @@ class Reader(Protocol):
     def secret(self, namespace: str, name: str) -> Obj:
         """Return a Secret. ``NotFound`` where there is none."""
 
+    def plan(self, namespace: str, root: str) -> Obj:
+        """Return what a plan of the toolbox's code for a root would do, whose state is in a namespace."""
+
     def cloud_assets(self, project: str) -> Objects:
         """Return what there is in a cloud project; nothing where the cluster leads to no cloud."""
 
@@ -96,6 +100,8 @@ def _read(read: Read, values: Obj, reader: Reader) -> Any:
             return list(_outputs(read, values[read.pods], reader))
         case StateRead():
             return _state(read, reader)
+        case PlanRead():
+            return reader.plan(read.namespace, read.root)
         case CloudRead():
             return list(_cloud(read, reader))
     raise TypeError(read)
@@ -255,6 +261,10 @@ class SharedReads:
     def secret(self, namespace: str, name: str) -> Obj:
         """Return a Secret."""
         return self._once(("secret", namespace, name), lambda: self._reader.secret(namespace, name))
+
+    def plan(self, namespace: str, root: str) -> Obj:
+        """Return what a plan would do."""
+        return self._once(("plan", namespace, root), lambda: self._reader.plan(namespace, root))
 
     def cloud_assets(self, project: str) -> Objects:
         """Return what there is in a cloud project."""

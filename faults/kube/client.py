@@ -31,6 +31,7 @@ from faults.kube.official_client import NO_RETRIES, api_client, client_context
 from faults.kube.port_forward import ForwardedPort, PodPort
 from faults.kube.proxy import read_reply, unanswered_in_time
 from faults.kube.statuses import error_of
+from faults.terraform_plans import TerraformPlans
 
 T = TypeVar("T")
 Obj = dict[str, Any]
@@ -82,6 +83,7 @@ class Kube:
         self._prometheus: prometheus_query.Service | None = None
         self.reaches_pods = reaches_pods
         self._lock = threading.Lock()
+        self._plans = TerraformPlans()
         self._context_of_commands: ssl.SSLContext | None = None  # each takes longer to make than to use
 
     def learn(self, resources: Iterable[Resource]) -> None:
@@ -243,6 +245,10 @@ class Kube:
     def secret(self, namespace: str, name: str) -> Obj:
         """Return a Secret; NotFound where there is none."""
         return self.get("v1", "Secret", name, namespace)
+
+    def plan(self, namespace: str, root: str) -> Obj:
+        """Return what a plan of the toolbox's Terraform code for a root would do, whose state is in a namespace."""
+        return self._plans.newest(self, namespace, root).dump()
 
     def review_access(self, user: str, attributes: Mapping[str, str]) -> Obj:
         """Return the status of a SubjectAccessReview: whether a user may do this, and why."""

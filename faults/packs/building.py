@@ -16,6 +16,7 @@ from faults.checks.model import (
     MetricRead,
     ObjectRead,
     PageRead,
+    PlanRead,
     Read,
     StateRead,
 )
@@ -86,6 +87,8 @@ def read(row: Obj) -> Read:
         return CommandRead(command["pods"], tuple(command["run"]), command.get("container", ""))
     if "state" in row:
         return StateRead(**row["state"])
+    if "plan" in row:
+        return PlanRead(**row["plan"])
     if "cloud" in row:
         return CloudRead(**row["cloud"])
     return ObjectRead(

@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from faults.checks.model import AccessRead, CommandRead, ObjectRead, PageRead, StateRead
+from faults.checks.model import AccessRead, CommandRead, ObjectRead, PageRead, PlanRead, StateRead
 from faults.engine.model import Target
 from faults.injectors import KINDS, Kind, StepError
 from faults.packs import building
@@ -120,7 +120,7 @@ def _read_namespaces(document: Obj) -> Iterator[tuple[str, str]]:
             reads = {name: building.read(entry) for name, entry in row["reads"].items()}
             for name, found in reads.items():
                 where = f"{part}.{number}.reads.{name}"
-                if isinstance(found, ObjectRead | AccessRead | PageRead | StateRead):
+                if isinstance(found, ObjectRead | AccessRead | PageRead | StateRead | PlanRead):
                     yield where, found.namespace
                 elif isinstance(found, CommandRead) and not getattr(reads.get(found.pods), "namespace", ""):
                     message = f"runs in pods of every namespace; give the read {found.pods} a namespace"

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from faults import packs
-from faults.checks import AccessRead, CommandRead, LogRead, MetricRead, ObjectRead, PageRead
+from faults.checks import AccessRead, CommandRead, LogRead, MetricRead, ObjectRead, PageRead, PlanRead
 from faults.packs import PackError
 
 CATALOG = Path(packs.__file__).resolve().parents[1] / "catalog"
@@ -20,6 +20,7 @@ ACCESS = {"user": f"system:serviceaccount:{SPACE}:trainer", "verb": "get", "reso
 READS = [
     ({"logs": {"pods": "pods", "previous": True, "tail": 5}}, LogRead("pods", "", True, 5)),
     ({"logs": {"pods": "pods", "named": True}}, LogRead("pods", named=True)),
+    ({"plan": {"namespace": SPACE, "root": "tenants"}}, PlanRead("ml", "tenants")),
     ({"promql": " sum(up) \n"}, MetricRead("sum(up)")),
     (
         {"access": ACCESS | {"namespace": SPACE}},
@@ -43,6 +44,11 @@ WRONG = [
     ({"page": PAGE | {"path": "healthz"}}, "does not match"),
     ({"page": PAGE | {"method": "POST"}}, "'method' was unexpected"),
     ({"page": PAGE | {"namespace": "kube-system"}}, "kube-system is neither the session's nor named in existing"),
+    (
+        {"plan": {"namespace": "kube-system", "root": "x"}},
+        "kube-system is neither the session's nor named in existing",
+    ),
+    ({"plan": {"namespace": SPACE, "root": "$(id)"}}, "does not match"),
     ({"access": ACCESS | {"namespace": "default"}}, "default is neither the session's nor named in existing"),
     ({"access": {"verb": "get", "resource": "pods"}}, "'user' is a required property"),
     (
