@@ -23,6 +23,7 @@ SYSTEM = "system"
 CANDIDATE = "candidate"
 RESTARTED = "cluster.restarted"
 APPLIED = "code.applied"
+PLANNED = "plan.changed"
 
 
 def append(

@@ -108,7 +108,7 @@ def script_of(code: Mapping[str, str], folder: str = CODE) -> str:
 def execute(cluster: ClusterPort, script: str) -> None:
     """Run a script that may be too long for one command, in a folder of its own. Raises ClusterError.
 
-    It travels in parts, through that folder, which nobody can have prepared; what arrives is compared before it is run.
+    It travels in parts, through that folder, which nobody can have prepared; what arrives is compared first.
     """
     packed = base64.b64encode(gzip.compress(script.encode(), mtime=0)).decode()
     digest = hashlib.sha256(script.encode()).hexdigest()

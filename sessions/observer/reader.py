@@ -66,6 +66,10 @@ class CacheReader:
         """Return a Secret. Raises ``NotFound`` where there is none."""
         return self._remote.secret(namespace, name)
 
+    def plan(self, namespace: str, root: str) -> dict[str, Any]:
+        """Return what a plan of the toolbox's Terraform code would do."""
+        return self._remote.plan(namespace, root)
+
     def cloud_assets(self, project: str) -> Objects:
         """Return what there is in a cloud project."""
         return self._remote.cloud_assets(project)

@@ -1,24 +1,22 @@
 """Reads of conditions that no watch delivers: pages, commands and access reviews, each asked once in an interval.
 
 They run in a thread of their own. A program of the candidate's may take its time to answer; neither the watch of the
-cluster nor other checks wait for it.
+cluster nor other checks wait for it. Plans of Terraform, which take longest, have another thread.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Protocol
 
 from faults.errors import ClusterError
-from sessions.observer.kept_answers import KeptAnswers
+from sessions.observer.asking_thread import AskingThread, Question
 
 log = logging.getLogger(__name__)
 INTERVAL = timedelta(seconds=5)
-Question = tuple[Any, ...]
 
 
 class RemoteSource(Protocol):
@@ -35,6 +33,9 @@ class RemoteSource(Protocol):
 
     def secret(self, namespace: str, name: str) -> dict[str, Any]:
         """Return a Secret."""
+
+    def plan(self, namespace: str, root: str) -> dict[str, Any]:
+        """Return what a plan of the toolbox's Terraform code would do."""
 
     def cloud_assets(self, project: str) -> list[dict[str, Any]]:
         """Return what there is in a cloud project."""
@@ -57,58 +58,44 @@ class RemoteReads:
         self.query = query
         self._name = name
         self._source = source
-        self._answered = answered
-        self._wake = threading.Event()
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._answers: KeptAnswers[Question, Any] = KeptAnswers(INTERVAL, now, self._begin)
+        self._answers = AskingThread(f"reads {name[:20]}", INTERVAL, now, self._ask, answered)
+        self._plans = AskingThread(f"plans {name[:20]}", INTERVAL, now, self._ask, answered)
 
     def review_access(self, user: str, attributes: Mapping[str, str]) -> dict[str, Any]:
         """Return the status of a SubjectAccessReview. Raises NotYet before the first answer, as the others do."""
-        return dict(self._answers.get(("access", user, *sorted(attributes.items()))))
+        return dict(self._answers.get("access", user, *sorted(attributes.items())))
 
     def fetch(self, namespace: str, server: str, path: str) -> tuple[int, bytes]:
         """Return status and body of a page."""
-        status, body = self._answers.get(("page", namespace, server, path))
+        status, body = self._answers.get("page", namespace, server, path)
         return status, body
 
     def run_command(self, namespace: str, pod: str, container: str, command: Sequence[str]) -> tuple[int, str]:
         """Return exit code and output of a command."""
-        code, output = self._answers.get(("command", namespace, pod, container, *command))
+        code, output = self._answers.get("command", namespace, pod, container, *command)
         return code, output
 
     def secret(self, namespace: str, name: str) -> dict[str, Any]:
         """Return a Secret."""
-        return dict(self._answers.get(("secret", namespace, name)))
+        return dict(self._answers.get("secret", namespace, name))
+
+    def plan(self, namespace: str, root: str) -> dict[str, Any]:
+        """Return what a plan of the toolbox's Terraform code would do."""
+        return dict(self._plans.get("plan", namespace, root))
 
     def cloud_assets(self, project: str) -> list[dict[str, Any]]:
         """Return what there is in a cloud project."""
-        return list(self._answers.get(("cloud", project)))
+        return list(self._answers.get("cloud", project))
 
     def take_turn(self) -> None:
         """Ask what is due."""
-        for question in self._answers.take_due():
-            if self._stop.is_set():
-                return
-            if self._answers.put(question, self._ask(question)):
-                self._answered()
+        self._answers.take_turn()
+        self._plans.take_turn()
 
     def close(self) -> None:
         """Ask no more; what hangs in a request ends with it."""
-        self._stop.set()
-        self._wake.set()
-
-    def _begin(self) -> None:
-        self._wake.set()
-        if self._thread is None and not self._stop.is_set():
-            self._thread = threading.Thread(target=self._run, name=f"reads {self._name[:20]}", daemon=True)
-            self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            self._wake.clear()
-            self.take_turn()
-            self._wake.wait(self._answers.due_in_s())
+        self._answers.close()
+        self._plans.close()
 
     def _ask(self, question: Question) -> Any:
         try:
@@ -125,6 +112,8 @@ class RemoteReads:
             return partial(self._source.fetch, *rest)
         if kind == "secret":
             return partial(self._source.secret, *rest)
+        if kind == "plan":
+            return partial(self._source.plan, *rest)
         if kind == "cloud":
             return partial(self._source.cloud_assets, *rest)
         namespace, pod, container, *command = rest

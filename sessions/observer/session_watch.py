@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from django.db import OperationalError, connection
 
@@ -19,6 +20,7 @@ from faults.metrics import Readings
 from faults.models import FaultRun
 from faults.packs import Pack, PackError
 from faults.packs.workspaces import STEP as TERRAFORM
+from faults.terraform_plans import UNSETTLED
 from faults.terraform_state import TerraformState, read_state, secret_name
 from sessions import panels, services
 from sessions.kinds import METRICS, Kind
@@ -39,7 +41,7 @@ log = logging.getLogger(__name__)
 State = InterviewSession.State
 PROBE = timedelta(seconds=5)
 PROBE_STALE = timedelta(seconds=1)
-RESTARTS = APPLIES = timedelta(seconds=5)
+RESTARTS = APPLIES = PLANS = timedelta(seconds=5)
 LOOK_S = 1.0  # the longest pause between two rounds of looks: logs change without an event
 MIN_QUIET_S = 0.5  # before a session is looked at that nothing has changed for
 _AT_WORK = (State.LIVE, State.PAUSED)
@@ -79,6 +81,7 @@ class SessionWatch:
         self._done: dict[str, datetime] = {"restarts": now()}  # none that matters to the first seconds of a watch
         self._trouble = ""
         self._states: dict[str, TerraformState] = {}
+        self._plans: dict[str, dict[str, Any]] = {}
         self._outages = OutageWatch(session.pk)
         self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""
         self._is_outdated = False
@@ -149,6 +152,8 @@ class SessionWatch:
         self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
         if session.state in _AT_WORK and not is_withdrawn:
             self._every("applies", APPLIES, self._notice_applies)
+            if not session.is_closed():  # while Terraform may look at anything
+                self._every("plans", PLANS, self._notice_plans)
         if session.state == State.LIVE and self.cluster.cache.complete and not is_withdrawn:
             for scenario, pack in list(self._packs.values()):
                 # What we take back is not the candidate's doing; nor is what has not begun.
@@ -237,6 +242,21 @@ class SessionWatch:
             self._states[root] = state
             if services.note_apply(session_id=self.session_id, root=root, before=before, after=state):
                 self._mark(self.session_id, ("terraform", "timeline"))
+
+    def _notice_plans(self) -> None:
+        """Tell of each root whose code, state or surroundings have come to another plan."""
+        for namespace, root in self._roots():
+            try:
+                plan = self._remote.plan(namespace, root) if self._remote else None
+            except NotYet:
+                continue
+            if plan is None:
+                return
+            if plan == self._plans.get(root) or plan["error"] == UNSETTLED:
+                continue
+            self._plans[root] = plan
+            if services.note_plan(session_id=self.session_id, root=root, plan=plan):
+                self._mark(self.session_id, ("plans",))
 
     def _roots(self) -> list[tuple[str, str]]:
         """Return the roots that the session's scenarios apply, each with the namespace of its state."""

@@ -127,7 +127,8 @@ def timeline(subject: Subject) -> Context:
     """Return the marks of each lane, the scale, and a line that says the same in words."""
     times = clock_of(subject.session, subject.now)
     span = max(times["budget_ms"], times["elapsed_ms"], 1)
-    found = list(SessionEvent.objects.filter(session=subject.session).order_by("-seq")[:MOST_EVENTS])
+    shown = SessionEvent.objects.filter(session=subject.session).exclude(kind=events.PLANNED)
+    found = list(shown.order_by("-seq")[:MOST_EVENTS])
     hidden = _quiet_seq(found) if subject.session.is_quiet(subject.now) else None
     names = _names(subject.session, found)
     drawn = [_mark(event, span, names) for event in reversed(found)]

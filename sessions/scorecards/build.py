@@ -31,7 +31,7 @@ from sessions.scorecards import course, ratings
 from sessions.scorecards.metrics import metrics_of
 from sessions.scorecards.times import moment, timestamp
 
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 
 Scorecard = dict[str, Any]
 
@@ -59,6 +59,7 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "questions": ratings.questions(questions, shown, assessments, viewer),
         "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
         "applies": course.applies(chain),
+        "plans": course.plans(chain),
         "submissions": [_submission(row) for row in session.assessments.all()],
         "assessments": assessments,
         "computed": scores.computed(

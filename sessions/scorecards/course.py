@@ -39,6 +39,17 @@ def applies(chain: Iterable[SessionEvent]) -> list[dict[str, Any]]:
     return [_apply(event) for event in chain if event.kind == events.APPLIED]
 
 
+def plans(chain: Iterable[SessionEvent]) -> list[dict[str, Any]]:
+    """Return the last known plan of each root of Terraform's code in the toolbox, by its name."""
+    newest = {event.payload["root"]: event for event in chain if event.kind == events.PLANNED}
+    return [_plan(newest[root]) for root in sorted(newest)]
+
+
+def _plan(event: SessionEvent) -> dict[str, Any]:
+    kept = ("root", "serial", "known", "text", "changes", "drift")
+    return {"at": timestamp(event.at), "session_ms": event.session_ms} | {key: event.payload[key] for key in kept}
+
+
 def _apply(event: SessionEvent) -> dict[str, Any]:
     told = event.payload
     return {

@@ -37,6 +37,7 @@ from sessions.services.milestones import mark_milestone
 from sessions.services.notes import add_note
 from sessions.services.outages import begin_outage, end_outage, note_absence
 from sessions.services.panic import engage_panic, lift_panic
+from sessions.services.plans_of_code import note_plan
 from sessions.services.preparation import run_preparation
 from sessions.services.question_records import mark_asked, save_question_record
 from sessions.services.quiet import begin_quiet, end_quiet
@@ -82,6 +83,7 @@ __all__ = [
     "mark_asked",
     "mark_milestone",
     "note_apply",
+    "note_plan",
     "note_restarts",
     "pause",
     "note_absence",

@@ -11,6 +11,7 @@ from faults.errors import NotFound
 from faults.kube.client import Kube
 from faults.kube.config import Access
 from faults.models import Cluster, FaultRun, Scenario, ScenarioVersion
+from faults.terraform_plans import UNSETTLED, PlannedChanges
 from faults.terraform_state import secret_name
 from faults.tests import workspace_packs
 from sessions import events
@@ -24,12 +25,18 @@ STATE = ("platform", secret_name("tenants"))
 
 
 class Secrets(dict):
-    """A cluster of Secrets alone, by namespace and name."""
+    """A cluster of Secrets alone, by namespace and name, and of plans."""
+
+    planned = PlannedChanges(known=True, serial=3)
 
     def secret(self, namespace, name):
         if (namespace, name) not in self:
             raise NotFound("there is none")
         return self[namespace, name]
+
+    def plan(self, namespace, root):
+        assert (namespace, root) == ("platform", "tenants")
+        return self.planned.dump()
 
 
 @pytest.fixture
@@ -66,7 +73,7 @@ def watch(live, secrets, time):
         cluster = ClusterWatch(silent, (), time)
         cluster.kube = silent  # which waits for nobody
         remote = RemoteReads("c", secrets, lambda promql: [], time, lambda: None)
-        remote._thread = threading.current_thread()  # the test takes its turns
+        remote._answers.thread = remote._plans.thread = threading.current_thread()  # the test takes its turns
         marked = []
         found = SessionWatch(session, cluster, lambda pk, names: marked.append(set(names)), time, remote=remote)
         found.marked = marked
@@ -141,6 +148,28 @@ def test_another_observer_tells_of_what_was_applied_in_between_and_repeats_nothi
     assert told(live) == ["tenants: 0 added, 1 changed, 0 destroyed (state 4)", "tenants, state 5"]
 
 
+def test_a_plan_that_says_something_new_is_told_and_drawn_and_one_of_a_moving_state_is_not(
+    watch, secrets, live, time
+):
+    first = watch()
+
+    def notice():
+        first._remote.take_turn()
+        first.marked.clear()
+        first._notice_plans()
+        time.advance(INTERVAL.total_seconds())
+        return [*first.marked]
+
+    first._notice_plans()
+    assert [notice(), notice()] == [[{"plans"}], []]
+    secrets.planned = PlannedChanges(error=UNSETTLED)
+    assert notice() == []
+    secrets.planned = PlannedChanges(known=True, serial=3, change=1, changes=("~ x",))
+    assert notice() == [{"plans"}]
+    found = live.events.filter(kind=events.PLANNED).order_by("seq")
+    assert [event.payload["text"] for event in found] == ["no changes", "0 to add, 1 to change, 0 to destroy"]
+
+
 def test_the_observers_look_has_it_among_its_duties_while_somebody_is_at_work(watch, secrets, live, time):
     Cluster.objects.update(tier=Cluster.Tier.DEDICATED)  # no host of practice clusters is asked for restarts
     first = watch()
@@ -153,3 +182,4 @@ def test_the_observers_look_has_it_among_its_duties_while_somebody_is_at_work(wa
     first._remote.take_turn()
     first.look()
     assert told(live) == ["tenants: 1 added, 0 changed, 0 destroyed (state 4)"]
+    assert live.events.filter(kind=events.PLANNED).count() == 1

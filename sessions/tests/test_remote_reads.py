@@ -74,7 +74,7 @@ def remote(source, metrics, time):
     """The reads of a cluster, without their thread: the test takes its turns."""
     found = RemoteReads("c", source, metrics.query, time, lambda: found.told.append(1))
     found.told = []
-    found._thread = threading.current_thread()
+    found._answers.thread = threading.current_thread()
     yield found
     found.close()
 
@@ -208,6 +208,6 @@ def test_a_program_that_hangs_holds_up_nobody_but_the_thread_that_asks_it(source
     assert answered.wait(10)
     assert remote.fetch("ml", "services/web:80", "/hangs") == (200, b"hello")
     remote.close()
-    remote._thread.join(10)
-    assert not remote._thread.is_alive()
+    remote._answers.thread.join(10)
+    assert not remote._answers.thread.is_alive()
     assert timedelta(seconds=2) < INTERVAL
