@@ -34,7 +34,7 @@ def key_of(obj: Obj) -> Key:
 def _places(kube: Kube, rules: Sequence[AccessRule], namespaces: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Yield version, kind and namespace; discovery tells of kinds once, since no route defines new ones."""
     writing = [rule for rule in rules if set(rule.verbs) & set(WRITE)]
-    for kind in kube.kinds():
+    for kind in (kind for kind in kube.kinds() if "list" in kind.verbs):  # reviews are answered, and not kept
         resource = (kind.api_version.rpartition("/")[0], kind.plural)
         for rule in writing:
             if resource in map(split_resource, rule.resources):

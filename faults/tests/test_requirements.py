@@ -282,7 +282,12 @@ def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_o
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
     assert [pack.slug for pack in judged] == ["gpu-readiness", "slow-training"]
     coded = [pack for pack in PACKS if pack.workspace]
-    assert [pack.slug for pack in coded] == ["jobs-refused", "new-tenant-offline", "pipeline-unknown"]
+    assert [pack.slug for pack in coded] == [
+        "extend-tenancy",
+        "jobs-refused",
+        "new-tenant-offline",
+        "pipeline-unknown",
+    ]
     for kept in coded:  # each brings the platform's code, which is applied once in a cluster
         others = [pack for pack in PACKS if not pack.needs_free and (pack is kept or pack not in coded)]
         assert refusal_together(packs=[pack for pack in others if pack not in judged]) == ""
