@@ -96,8 +96,9 @@ images: ## Build the images for real clusters, with Docker: make images REGISTRY
 	@[ -n "$(REGISTRY)" ] || { echo "error: REGISTRY is not set. Run: make images REGISTRY=registry.example.com/team"; exit 1; }
 	@command -v docker >/dev/null || { echo "error: docker was not found. Run: sudo apt install docker.io"; exit 1; }
 	@docker build -f deploy/toolbox.Dockerfile -t $(REGISTRY)/toolbox:1 deploy
+	@docker build -f deploy/inference-server.Dockerfile -t $(REGISTRY)/inference-server:1.2 deploy
 	@docker build -f deploy/kubesim-nodes.Dockerfile -t $(REGISTRY)/kubesim .
-	@if [ -n "$(PUSH)" ]; then docker push $(REGISTRY)/toolbox:1 && docker push $(REGISTRY)/kubesim; fi
+	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim; do docker push $(REGISTRY)/$$image || exit 1; done; fi
 	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run

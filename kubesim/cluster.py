@@ -157,14 +157,7 @@ def pools_of(spec: ClusterSpec, file: ClusterFile | None, *, practice: bool) -> 
 class Cluster:
     """A running cluster. Make it with ``create`` or ``restore``, end it with ``stop``."""
 
-    def __init__(
-        self,
-        spec: ClusterSpec,
-        keys: Secrets,
-        clock: Clock,
-        server: str,
-        ca: CertificateAuthority,
-    ) -> None:
+    def __init__(self, spec: ClusterSpec, keys: Secrets, clock: Clock, server: str, ca: CertificateAuthority) -> None:
         self.spec = spec
         self.server = server
         self.clock = clock

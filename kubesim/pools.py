@@ -12,7 +12,7 @@ from kubesim.admission.pods import GKE_GPU, GPU_TAINT
 from kubesim.client import Client
 from kubesim.errors import ApiError, Obj
 from kubesim.gpu.board import GPU
-from kubesim.gpu.nodes import PRODUCTS, node, register
+from kubesim.gpu.nodes import PRODUCTS, node, register, shared_clients
 from kubesim.gpu.products import machine_of
 from kubesim.kubelet import configuration
 from kubesim.kubelet.images import present
@@ -61,6 +61,9 @@ class Pool:
             if self.name:
                 _rename(made, f"{self.name}-{number}")
             made["metadata"]["labels"] |= self.labels
+            if (clients := shared_clients(self.labels)) > 1:
+                for amounts in (made["status"]["capacity"], made["status"]["allocatable"]):
+                    amounts[GPU] = str(self.gpus * clients)
             if self.taints:
                 made["spec"]["taints"] = list(self.taints)
             if self.profile == "gke" and any(taint["key"] == GPU for taint in self.taints):

@@ -126,11 +126,7 @@ async def listening(
 
 @asynccontextmanager
 async def single(
-    spec: ClusterSpec,
-    address: Address,
-    clock: Clock,
-    data: Path | None = None,
-    content: ClusterFile | None = None,
+    spec: ClusterSpec, address: Address, clock: Clock, data: Path | None = None, content: ClusterFile | None = None
 ) -> AsyncIterator[Cluster]:
     """Run one cluster at the URL root; with ``data`` it is kept there and restored from there.
 

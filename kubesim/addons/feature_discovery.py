@@ -55,6 +55,8 @@ def labels(board: Board, how: str) -> dict[str, str]:
     product = board.product
     found = _resource("gpu", product.label, len(board.devices), product.memory)
     found[f"{PREFIX}mig.strategy"] = how
+    if board.replicas > 1:
+        found |= {f"{PREFIX}gpu.replicas": str(board.replicas), f"{PREFIX}gpu.sharing-strategy": "time-slicing"}
     cut = Counter(item.profile for device in board.devices if device.mig_mode for item in device.instances)
     if how == "single" and any(device.mig_mode for device in board.devices):
         if board.invalid_cut():

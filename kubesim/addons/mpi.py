@@ -15,12 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubesim.addons.operator import Operator, ensure
 from kubesim.conditions import condition_of
-from kubesim.controllers.base import (
-    Context,
-    Controller,
-    controller_of,
-    owner_reference,
-)
+from kubesim.controllers.base import Context, Controller, controller_of, owner_reference
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.kubelet.duties import Post
 from kubesim.kubelet.logfile import stamped

@@ -11,25 +11,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kubesim.admission import (
-    limits,
-    platform,
-    pods,
-    podsecurity,
-    policies,
-    prepare,
-    quota,
-    warnings,
-    webhooks,
-)
+from kubesim.admission import limits, platform, pods, podsecurity, policies, prepare, quota, warnings, webhooks
 from kubesim.admission.requests import Request
-from kubesim.admission.validation import (
-    check_finalizers,
-    podchanges,
-    validate_new,
-    validate_status,
-    validate_update,
-)
+from kubesim.admission.validation import check_finalizers, podchanges, validate_new, validate_status, validate_update
 from kubesim.api import status
 from kubesim.api.convert import to_stored
 from kubesim.api.options import Options

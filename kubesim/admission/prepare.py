@@ -154,11 +154,7 @@ def job(ops: Operations, new: Obj) -> None:
         new["metadata"]["labels"] = dict(metadata["labels"])
 
 
-ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {
-    "namespaces": namespace,
-    "pods": pod,
-    "jobs.batch": job,
-}
+ON_CREATE: dict[str, Callable[[Operations, Obj], None]] = {"namespaces": namespace, "pods": pod, "jobs.batch": job}
 
 
 HUGE = "hugepages-"

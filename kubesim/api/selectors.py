@@ -14,15 +14,7 @@ from kubesim.store import value_at
 
 IDENTIFIERS = "in, notin, =, ==, !=, gt, lt"
 _TOKEN = re.compile(r"\s*(==|!=|[=!(),<>]|[^\s=!(),<>]+|$)")
-_OPERATORS = {
-    "=": "in",
-    "==": "in",
-    "!=": "notin",
-    "in": "in",
-    "notin": "notin",
-    ">": ">",
-    "<": "<",
-}
+_OPERATORS = {"=": "in", "==": "in", "!=": "notin", "in": "in", "notin": "notin", ">": ">", "<": "<"}
 NO_TERMS = ("", "=", "==")
 """Parts of a field selector that choose everything."""
 SIGNS = frozenset("=!<>(") | {"==", "!="}

@@ -16,10 +16,7 @@ _table: data.Reader[dict[str, dict[str, Any]]] = data.beside(__file__, "bootstra
 LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 ANNOTATIONS = {"rbac.authorization.kubernetes.io/autoupdate": "true"}
 MORE_ACCOUNTS = ("root-ca-cert-publisher", "ttl-after-finished-controller")
-NO_ACCOUNTS = (
-    *("kube-dns", "route-controller"),
-    *("selinux-warning-controller", "service-controller"),
-)
+NO_ACCOUNTS = (*("kube-dns", "route-controller"), *("selinux-warning-controller", "service-controller"))
 """Subjects of the default bindings that no controller of a plain cluster runs as, or is given later."""
 
 Entry = tuple[str, str, Obj]

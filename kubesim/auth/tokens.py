@@ -104,10 +104,7 @@ class TokenSigner:
         These are references to a pod, secret or node: kind, name and uid.
         """
         meta = account["metadata"]
-        private: Obj = {
-            "namespace": meta["namespace"],
-            "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},
-        }
+        private: Obj = {"namespace": meta["namespace"], "serviceaccount": {"name": meta["name"], "uid": meta["uid"]}}
         for found in bound:
             private[found["kind"].lower()] = {"name": found["name"], "uid": found.get("uid", "")}
         claims = {

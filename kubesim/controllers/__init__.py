@@ -9,11 +9,7 @@ from kubesim.auth.certificates import Certifier
 from kubesim.auth.tokens import TokenSigner
 from kubesim.client import Client
 from kubesim.clock import Clock
-from kubesim.controllers.aggregation import (
-    AggregationController,
-    FlowSchemaController,
-    PolicyStatusController,
-)
+from kubesim.controllers.aggregation import AggregationController, FlowSchemaController, PolicyStatusController
 from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller, Usage, nobody_measures
 from kubesim.controllers.cronjob import CronJobController
@@ -105,12 +101,7 @@ NO_KEYS = Keys()
 
 
 async def start(
-    client: Client,
-    clock: Clock,
-    keys: Keys = NO_KEYS,
-    usage: Usage = nobody_measures,
-    *,
-    settled: bool = False,
+    client: Client, clock: Clock, keys: Keys = NO_KEYS, usage: Usage = nobody_measures, *, settled: bool = False
 ) -> Controllers:
     """Run the controllers of a cluster until ``stop``; ``usage`` tells what pods use.
 

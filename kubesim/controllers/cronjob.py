@@ -8,15 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from kubesim.api.cron import Schedule, ScheduleError, parse
 from kubesim.controllers import job as jobs
-from kubesim.controllers.base import (
-    Context,
-    Keeper,
-    controller_uid,
-    is_ending,
-    latest,
-    owner_reference,
-    queue_key,
-)
+from kubesim.controllers.base import Context, Keeper, controller_uid, is_ending, latest, owner_reference, queue_key
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.paths import is_true
 from kubesim.times import parse as moment

@@ -6,14 +6,7 @@ from dataclasses import dataclass
 
 from kubesim.conditions import condition_of
 from kubesim.controllers import deployment_sets, pods
-from kubesim.controllers.base import (
-    Context,
-    Keeper,
-    controller_of,
-    is_ending,
-    owner_reference,
-    queue_key,
-)
+from kubesim.controllers.base import Context, Keeper, controller_of, is_ending, owner_reference, queue_key
 from kubesim.controllers.deployment_sets import (
     HASH,
     REVISION,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from uuid import UUID
 
@@ -20,6 +20,7 @@ OS_IMAGE = "Ubuntu 22.04.5 LTS"
 RUNTIME = "containerd://2.0.6"
 PROJECT, ZONE = "ml-prod", "us-central1-a"
 POOL_LABEL = "cloud.google.com/gke-nodepool"
+SHARING_LABEL, MAX_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu", 48
 ANNOTATIONS = {"node.alpha.kubernetes.io/ttl": "0", "volumes.kubernetes.io/controller-managed-attach-detach": "true"}
 
 
@@ -83,6 +84,12 @@ async def register(client: Client, nodes: list[Obj]) -> list[str]:
             continue
         await client.update("nodes", {**made, "status": wanted["status"]}, subresource="status")
     return [wanted["metadata"]["name"] for wanted in nodes]
+
+
+def shared_clients(labels: Mapping[str, str]) -> int:
+    """Return how many containers may have the same GPU of a node in turns (GKE's time-sharing)."""
+    told = labels.get(SHARING_LABEL, "")
+    return min(max(int(told), 1), MAX_CLIENTS) if told.isdecimal() else 1
 
 
 def network_tags(node: Obj) -> frozenset[str]:

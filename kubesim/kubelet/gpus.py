@@ -17,6 +17,7 @@ from kubesim.gpu.board import GPU, SHORT, Board
 from kubesim.gpu.cuda import CudaDevice
 from kubesim.gpu.demand import USED_SHARE, wanted_mib
 from kubesim.gpu.devices import Device, Task
+from kubesim.gpu.nodes import shared_clients
 from kubesim.gpu.products import Load, Product, loads, products
 from kubesim.kubelet.failures import Library
 from kubesim.kubelet.programs import Program
@@ -61,6 +62,8 @@ class NodeGpus:
     """The moment of the machine's boot, for a board that is not made yet."""
     seed: str = ""
     """Decides on the identity of the devices."""
+    clients: int = 1
+    """How many containers may have the same device."""
     plugins: dict[str, Callable[[str], None]] = field(default_factory=dict)
     """The containers whose device plugin speaks for the devices now; each is called with what it logs."""
     numbers: Numbers = field(default_factory=Numbers)
@@ -77,7 +80,7 @@ class NodeGpus:
         """The devices, their log and who has which."""
         known: Product = next((p for p in products().values() if p.label == self.label), products()["H100"])
         assert self.booted is not None
-        board = Board(self.node, known, self.count, self.booted, seed=self.seed)
+        board = Board(self.node, known, self.count, self.booted, replicas=self.clients, seed=self.seed)
         board.changed = lambda: self.changed()
         board.noted = lambda: self.noted()
         board.struck = self._struck
@@ -327,7 +330,9 @@ def _wanted(pod: Obj) -> dict[str, int]:
 def of_node(node: Obj) -> NodeGpus:
     """Return the devices of a node, by what its labels and its capacity say."""
     meta, capacity = node["metadata"], node["status"].get("capacity") or {}
-    label = (meta.get("labels") or {}).get(PRODUCT_LABEL, "")
+    labels = meta.get("labels") or {}
+    clients = shared_clients(labels)
     up = UPTIME + timedelta(seconds=zlib.crc32(meta["name"].encode()) % UPTIME_SPREAD_S)
     booted = parse(meta["creationTimestamp"]) - up
-    return NodeGpus(meta["name"], label, int(capacity.get(GPU, 0)), booted, meta["uid"])
+    count = int(capacity.get(GPU, 0)) // clients
+    return NodeGpus(meta["name"], labels.get(PRODUCT_LABEL, ""), count, booted, meta["uid"], clients)

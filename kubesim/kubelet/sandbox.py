@@ -20,18 +20,7 @@ from kubesim.client import Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
-from kubesim.kubelet import (
-    behaviours,
-    computed,
-    failures,
-    inside,
-    keeping,
-    memory,
-    rooted,
-    servers,
-    usage,
-    volumes,
-)
+from kubesim.kubelet import behaviours, computed, failures, inside, keeping, memory, rooted, servers, usage, volumes
 from kubesim.kubelet.duties import EXPORTERS, Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
 from kubesim.kubelet.failures import nccl_of
@@ -42,6 +31,7 @@ from kubesim.kubelet.mains import LONGEST_S, Main, ReplayClock, show
 from kubesim.kubelet.memory import overrun
 from kubesim.kubelet.programs import Exit
 from kubesim.kubelet.records import Container
+from kubesim.kubelet.servers import Course
 from kubesim.kubelet.volumes import MountError
 from kubesim.network.pods import PodNetwork
 from kubesim.network.policy import Gate
@@ -276,7 +266,7 @@ class Sandbox:
         found = (
             {}
             if self.boxes[container.name].machine
-            else servers.known(record, spec, look, lambda: self._age(container))
+            else servers.known(record, spec, look, lambda: self._age(container), lambda: self._course(container))
         )
         behaviour = record.images[spec["image"]].behaviour
         if behaviour in EXPORTERS:
@@ -285,6 +275,14 @@ class Sandbox:
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)
         self.servers[container.name] = [*found]
+
+    def _course(self, container: Container) -> Course:
+        """Return what the metrics of a container's process depend on."""
+        owner, gpus, instance = self.owner(container), self.host.node.gpus, container.instance
+        assert instance is not None
+        devices = [device for device, _ in gpus.board.visible(owner)] if owner in gpus.given else []
+        started, env = instance.started_at.timestamp(), self.boxes[container.name].env
+        return Course(started, usage.of(self.worker, container), env, owner, devices)
 
     def ending(self, container: Container) -> Exit | None:
         """How a container's own process ends by itself, or has; None while nobody knows."""

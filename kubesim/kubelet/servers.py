@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 import mimetypes
 import posixpath
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from kubesim import data
 from kubesim.errors import Obj
+from kubesim.gpu.devices import Device
 from kubesim.kubelet.failures import server_version
 from kubesim.kubelet.images import Image
 from kubesim.kubelet.records import container_id
 from kubesim.kubelet.status import PodRecord
+from kubesim.kubelet.usage import Usage
 from kubesim.network.fabric import REASONS, Fabric, HttpServer, Request, Response, Server
 from kubesim.shell.errors import NetworkError
 from kubesim.shell.files import File, View
@@ -31,6 +34,9 @@ Inside = Callable[[bool], Awaitable[View | None]]
 
 class Pages(HttpServer):
     """Answers paths from a table, once it is open; the entry "" stands for every other path."""
+
+    exporter: Callable[[str, float, float], Iterable[Any]] | None = None
+    """The series at ``/metrics``, for a Prometheus that scrapes it."""
 
     def __init__(
         self, pages: dict[str, Any], headers: dict[str, str], opened: Callable[[], bool] = lambda: True
@@ -79,14 +85,16 @@ class Site(Pages):
         return Response(200, data, {**self._headers, "Content-Type": kind})
 
 
-def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]) -> dict[int, Server]:
+def known(
+    record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float], course: Callable[[], Course]
+) -> dict[int, Server]:
     """Return what a container whose process is computed listens with: its image's ports, and those it declares.
 
     ``age`` is for how many seconds the process has run: one that loads a model answers later.
     """
     image = record.images.get(spec["image"])
     if image is not None and image.program:
-        return dict.fromkeys(image.own.get("ports", ()), _own(image.own, age))
+        return dict.fromkeys(image.own.get("ports", ()), _own(image.own, age, course))
     if image is None or not image.behaviour:
         return {}
     entry = _table().get(image.behaviour) or _table()["server"]
@@ -101,26 +109,27 @@ def known(record: PodRecord, spec: Obj, inside: Inside, age: Callable[[], float]
     return dict.fromkeys([*entry.get("ports", ()), *declared], server)
 
 
-def _own(own: Mapping[str, Any], age: Callable[[], float]) -> Server:
+@dataclass(frozen=True, slots=True)
+class Course:
+    """A container's own process as its metrics tell of it: its start, in seconds since 1970, and what it runs on."""
+
+    started: float
+    usage: Usage
+    variables: Mapping[str, str]
+    owner: str
+    devices: Sequence[Device]
+
+
+def _own(own: Mapping[str, Any], age: Callable[[], float], course: Callable[[], Course]) -> Server:
     """Return what the program of a cluster's own image answers."""
     pages = dict(own.get("pages", {}))
-    if "metrics" in own:
+    server = Pages(pages, own.get("headers", {}), lambda: age() >= own.get("opens", 0))
+    if "metrics" in own:  # read when first wanted: nodes start sooner
+        told = import_module("kubesim.metrics.applications").Application(own["metrics"], course())
         kind = "text/plain; version=0.0.4; charset=utf-8"
-        pages["/metrics"] = {"type": kind, "make": lambda: exposition(own["metrics"], age())}
-    return Pages(pages, own.get("headers", {}), lambda: age() >= own.get("opens", 0))
-
-
-def exposition(metrics: Iterable[Obj], age: float) -> str:
-    """Return series in Prometheus' text format; a ``rate`` adds so much to them with every second."""
-    lines: dict[str, list[str]] = {}
-    for each in metrics:
-        name, kind = each["name"], each.get("type", "counter" if "rate" in each else "gauge")
-        head = [f"# HELP {name} {each.get('help', name)}", f"# TYPE {name} {kind}"]
-        labels = ",".join(f"{label}={json.dumps(value)}" for label, value in each.get("labels", {}).items())
-        value = each.get("value", 0) + each.get("rate", 0) * age
-        value = math.floor(value) if kind == "counter" else round(value, 6)
-        lines.setdefault(name, head).append(f"{name}{f'{{{labels}}}' if labels else ''} {value:g}")
-    return "".join(f"{line}\n" for group in lines.values() for line in group)
+        pages["/metrics"] = {"type": kind, "make": lambda: told.page(age())}
+        server.exporter = told.series
+    return server
 
 
 def _model(spec: Obj) -> str:

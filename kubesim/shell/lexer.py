@@ -27,13 +27,7 @@ class Lexer(WordReader):
     """A position in a script, and what can be read there."""
 
     def __init__(
-        self,
-        text: str,
-        aliases: Mapping[str, str] | None = None,
-        *,
-        at: int = 0,
-        depth: int = 0,
-        line: int = 1,
+        self, text: str, aliases: Mapping[str, str] | None = None, *, at: int = 0, depth: int = 0, line: int = 1
     ) -> None:
         super().__init__(text, at=at, depth=depth, line=line)
         self.aliases = aliases or {}

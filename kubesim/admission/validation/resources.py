@@ -8,13 +8,7 @@ from kubesim.admission.prepare import HUGE
 from kubesim.admission.validation.rules import Place, check
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import key_errors
-from kubesim.api.status import (
-    FieldError,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    required,
-)
+from kubesim.api.status import FieldError, duplicate, forbidden_field, invalid_value, required
 from kubesim.errors import Obj
 
 STANDARD = ("cpu", "memory", "ephemeral-storage")

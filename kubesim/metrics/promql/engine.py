@@ -16,16 +16,7 @@ import promql_parser as ast
 from kubesim.metrics.promql import functions
 from kubesim.metrics.promql.binary import SETS, Matching, scalars, sets, vectors, with_scalar
 from kubesim.metrics.promql.functions import aggregate
-from kubesim.metrics.promql.values import (
-    NAME,
-    Match,
-    Matrix,
-    QueryError,
-    Sample,
-    Value,
-    Vector,
-    Window,
-)
+from kubesim.metrics.promql.values import NAME, Match, Matrix, QueryError, Sample, Value, Vector, Window
 from kubesim.metrics.scrape import Database
 
 LOOKBACK_S = 300.0

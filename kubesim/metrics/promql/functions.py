@@ -61,11 +61,7 @@ def _whole(function: Callable[[float], int]) -> Callable[[float], float]:
     return lambda value: float(function(value)) if math.isfinite(value) else value
 
 
-MATH: dict[str, Callable[[float], float]] = {
-    "abs": abs,
-    "ceil": _whole(math.ceil),
-    "floor": _whole(math.floor),
-}
+MATH: dict[str, Callable[[float], float]] = {"abs": abs, "ceil": _whole(math.ceil), "floor": _whole(math.floor)}
 
 
 def mapped(name: str, vector: Vector) -> Vector:

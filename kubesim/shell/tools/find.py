@@ -14,17 +14,7 @@ from kubesim.shell.tools.xargs import MOST_ARGUMENTS, run
 
 MAX_NESTING, MAX_DEPTH = 30, 64
 NUMBERS = ("size", "mtime", "mmin")
-VALUED = {
-    "name",
-    "iname",
-    "path",
-    "ipath",
-    "type",
-    *NUMBERS,
-    "newer",
-    "maxdepth",
-    "mindepth",
-}
+VALUED = {"name", "iname", "path", "ipath", "type", *NUMBERS, "newer", "maxdepth", "mindepth"}
 ACTIONS = {"print", "print0", "delete", "prune"}
 PLAIN = {*ACTIONS, "empty", "depth", "xdev", "mount"}
 UNITS = {"b": 512, "c": 1, "k": 1024, "M": 1 << 20, "G": 1 << 30}

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
+from kubesim import data
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import resolve
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.web import request
 
+_table: data.Reader[dict[str, Any]] = data.beside(__file__, "packages.yaml")
 READING = "Reading package lists... Done\n"
 BUILDING = "Building dependency tree... Done\nReading state information... Done\n"
 NOTHING = "0 upgraded, 0 newly installed, 0 to remove and 0 not upgraded.\n"
-SOURCES = {
-    "debian": (
-        ("http://deb.debian.org/debian", ("", "-updates")),
-        ("http://deb.debian.org/debian-security", ("-security",)),
-    ),
-    "ubuntu": (
-        ("http://archive.ubuntu.com/ubuntu", ("", "-updates", "-backports")),
-        ("http://security.ubuntu.com/ubuntu", ("-security",)),
-    ),
-}
-"""The archives of a distribution, and the suites taken from each beside its code name."""
 OPTION = re.compile(
     r"-[yqVdsfmuba]+|-o.*|--(yes|quiet|no-install-recommends|fix-missing|fix-broken|installed|upgradable|simulate"
     r"|reinstall|allow-.*|assume-yes|only-upgrade|purge|download-only)"
@@ -75,7 +67,7 @@ def _suites(process: Process) -> Iterator[tuple[str, str]]:
         text = ""
     release = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     code = release.get("VERSION_CODENAME") or release.get("UBUNTU_CODENAME", "bookworm")
-    for archive, suites in SOURCES["ubuntu" if release.get("ID") == "ubuntu" else "debian"]:
+    for archive, suites in _table()["sources"]["ubuntu" if release.get("ID") == "ubuntu" else "debian"]:
         for suite in suites:
             yield archive, code + suite
 
@@ -108,26 +100,16 @@ async def _ask(process: Process, url: str) -> str:
     return f"{code}  Not Found [IP: {address} 80]"
 
 
-COMPILERS = {
-    "12.8": (25, "Wed_Jan_15_19:20:09_PST_2025", "12.8.61", 35404655),
-    "12.6": (24, "Thu_Sep_12_02:18:05_PDT_2024", "12.6.77", 34841621),
-    "12.4": (24, "Thu_Mar_28_02:18:24_PDT_2024", "12.4.131", 34097967),
-    "12.2": (23, "Tue_Aug_15_22:02:13_PDT_2023", "12.2.140", 33191640),
-    "11.8": (22, "Wed_Sep_21_10:33:58_PDT_2022", "11.8.89", 31833905),
-}
-"""Year, build date, version and number of the compiler in a release of CUDA, as ``nvcc --version`` tells them."""
-
-
 async def nvcc(process: Process) -> int:
     """Tell the version of the CUDA compiler; there is nothing that it could compile for."""
     words = process.argv[1:]
     if {"--version", "-V"} & {*words}:
         cuda = process.machine.env.get("CUDA_VERSION") or process.machine.libraries.get("cuda", "12.8")
         release = ".".join(cuda.split(".")[:2])
-        year, built, version, build = COMPILERS.get(release, (25, COMPILERS["12.8"][1], f"{release}.61", 35404655))
-        await process.write(
-            kit.told("packages_nvcc", year=year, built=built, release=release, version=version, build=build)
-        )
+        known = _table()["compilers"]
+        year, built, version, build = known.get(release, (25, known["12.8"][1], f"{release}.61", 35404655))
+        told = kit.told("packages_nvcc", year=year, built=built, release=release, version=version, build=build)
+        await process.write(told)
         return 0
     files = [word for word in words if not word.startswith("-")]
     missing = next((name for name in files if process.view.find(name) is None), None)
