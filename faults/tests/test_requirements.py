@@ -280,7 +280,7 @@ def test_scenarios_that_no_cluster_satisfies_together_are_told_apart(wanted, wor
 def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_or_brings_the_same_code():
     taker = next(pack for pack in PACKS if pack.takes_away)
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
-    assert [pack.slug for pack in judged] == ["gpu-readiness", "slow-training"]
+    assert [pack.slug for pack in judged] == ["gpu-readiness", "latency-puzzle", "slow-training"]
     coded = [pack for pack in PACKS if pack.workspace]
     assert [pack.slug for pack in coded] == [
         "extend-tenancy",
@@ -310,7 +310,7 @@ def test_two_scenarios_with_the_platforms_code_cannot_be_in_one_interview():
 def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_nodes_of_their_own():
     (task,) = [pack for pack in PACKS if pack.needs_free]
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
-    others = ["fine-tune-restarts", "idle-node", "new-tenant-offline"]
+    others = ["fine-tune-restarts", "idle-node", "latency-puzzle", "new-tenant-offline"]
     assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
         for both in ([task, other], [other, task]):
