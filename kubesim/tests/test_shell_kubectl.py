@@ -157,3 +157,15 @@ async def test_the_help_of_a_command_that_is_left_out_says_what_it_is_for():
     text, status = await says("kubectl cp --help")
     assert text.startswith("Copy files and directories to and from containers.\n")
     assert status == 0
+
+
+async def test_what_was_applied_last_is_shown_as_it_was():
+    said = '{"apiVersion":"v1","kind":"Pod","metadata":{"annotations":{},"name":"x"}}\n'
+    made = shell_world.machine("toolbox")
+    notes = {"kubectl.kubernetes.io/last-applied-configuration": said}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "shop", "annotations": notes}}
+    made.kube = Server({"/api/v1/namespaces/shop/pods/x": pod})
+    text, status = await shell_world.run("kubectl apply view-last-applied pod/x", made=made)
+    assert (text, status) == ("apiVersion: v1\nkind: Pod\nmetadata:\n  annotations: {}\n  name: x\n", 0)
+    text, status = await shell_world.run("kubectl apply view-last-applied pod x -o wide", made=made)
+    assert text.startswith("error: Unexpected -o output mode: wide, the flag 'output' must be one of yaml|json\n")

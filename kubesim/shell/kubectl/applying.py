@@ -6,13 +6,13 @@ import json
 from functools import partial
 from typing import Any
 
-from kubesim.goyaml import compact
+from kubesim.goyaml import compact, to_json, to_yaml
 from kubesim.shell.kubectl.client import Client, KubectlError, Obj, Resource
 from kubesim.shell.kubectl.deleting import remove
 from kubesim.shell.kubectl.flags import TEXTS, Flags
 from kubesim.shell.kubectl.patches import shape_of, three_way
 from kubesim.shell.kubectl.results import dry, for_each, report, send, validation
-from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, located, place, sources
+from kubesim.shell.kubectl.targets import MERGE, STRATEGIC, chosen, located, place, sources
 from kubesim.shell.machine import Process
 
 MANAGER = "kubectl-client-side-apply"
@@ -112,6 +112,15 @@ async def _create(process: Process, client: Client, opts: Flags, kind: Resource,
         except KubectlError as error:
             raise error.during("creating", source) from error
     await report(process, opts, kind, after, "created")
+
+
+async def view_last_applied(process: Process, client: Client, opts: Flags) -> int:
+    """Show the manifests as they were applied last."""
+    for _, obj in await chosen(process, client, opts, opts.args):
+        if text := (obj["metadata"].get("annotations") or {}).get(LAST):
+            applied = json.loads(text)
+            await process.write(to_json(applied, 2) if opts.get("output") == "json" else to_yaml(applied))
+    return 0
 
 
 async def replace(process: Process, client: Client, opts: Flags) -> int:

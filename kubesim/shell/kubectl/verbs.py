@@ -46,6 +46,7 @@ VERBS: dict[str, Verb] = {
     "exec": streams.exec_,
     "debug": debugging.debug,
     "apply": applying.apply,
+    "apply view-last-applied": applying.view_last_applied,
     "replace": applying.replace,
     "create": making.create,
     **{f"create {kind}": making.generate for kind in GENERATORS},

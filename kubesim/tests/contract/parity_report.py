@@ -203,7 +203,7 @@ def report(findings: list[Finding]) -> str:
         "plane. Not applicable is what a kubectl does not know yet. The kubectl inside containers is a program of "
         "its own. It names what it was built without, which the candidate's own kubectl has: attach, cp, expose, "
         "port-forward, proxy, diff, events, kustomize, autoscale, certificate, auth reconcile, cluster-info dump, "
-        "plugins, apply edit-, set- and view-last-applied, apply --server-side and --prune, "
+        "plugins, apply edit- and set-last-applied, apply --server-side and --prune, "
         "replace and create --raw, delete --interactive, debug with copies of pods, create of cronjob, ingress, "
         "poddisruptionbudget, priorityclass, quota, service, token and the other kinds of secret, set selector, "
         "serviceaccount and subject, set env --from and --list, rollout pause, resume, history and "
