@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from cryptography.x509.oid import NameOID
 
-from kubesim.admission.validation.podchanges import difference
 from kubesim.admission.validation.pods import MIRROR
 from kubesim.api import status
 from kubesim.api.options import Options
 from kubesim.auth.certificates import KUBELET, SERVING, parsed
-from kubesim.auth.nodes import PREFIX, REFERENCES, node_of, texts
+from kubesim.auth.nodes import PREFIX, node_of
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.registry import Kind
@@ -26,11 +25,7 @@ OWN_LABELS = {
     "topology.kubernetes.io/region", "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
     "failure-domain.beta.kubernetes.io/zone",
 }  # fmt: skip
-MIRRORED = ("serviceaccounts", "secrets", "configmaps", "resourceclaims", "persistentvolumeclaims")
-"""What a mirror pod may not name, in the order in which it is looked for."""
 DOING = "update pod status for pods with spec.nodeName set to itself"
-GROWTH = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
-UNCOMPARED = ("resourceVersion", "managedFields")
 OWN_LABEL_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
 RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
 
@@ -62,19 +57,6 @@ def _is_elsewhere(ops: Operations, kind: Kind, node: str, namespace: str, name: 
     return bool(pod["spec"].get("nodeName") != node)
 
 
-def _wrong_claim(ops: Operations, node: str, old: Obj | None, new: Obj) -> str:
-    """Of a claim a node tells how large it has become, and how that went."""
-    before, after = (_without_growth(claim or {}) for claim in (old, new))
-    only = "is not allowed to update fields other than status.quantity and status.conditions"
-    return "" if before == after else f'node "{node}" {only}: {difference("", before, after)}'
-
-
-def _without_growth(claim: Obj) -> Obj:
-    metadata = {name: value for name, value in claim["metadata"].items() if name not in UNCOMPARED}
-    status = {name: value for name, value in (claim.get("status") or {}).items() if name not in GROWTH}
-    return {**claim, "metadata": metadata, "status": status}
-
-
 def _wrong_name(what: str) -> Write:
     """Return a check of what has the name of its node."""
 
@@ -83,11 +65,6 @@ def _wrong_name(what: str) -> Write:
         return "" if own else f"can only access {what} with the same name as the requesting node"
 
     return check
-
-
-def _wrong_slice(ops: Operations, node: str, old: Obj | None, new: Obj) -> str:
-    own = old is not None or new["spec"].get("nodeName") == node
-    return "" if own else "can only create ResourceSlice with the same NodeName as the requesting node"
 
 
 def _wrong_request(ops: Operations, node: str, old: Obj | None, new: Obj) -> str:
@@ -105,10 +82,6 @@ def _wrong_request(ops: Operations, node: str, old: Obj | None, new: Obj) -> str
 def _wrong_node(ops: Operations, node: str, old: Obj | None, new: Obj) -> str:
     if (name := new["metadata"].get("name", "")) != node:
         return f'node "{node}" is not allowed to modify node "{name}"'
-    source = new["spec"].get("configSource")
-    if source and source != (old or {"spec": {}})["spec"].get("configSource"):
-        what = "update configSource to a new" if old is not None else "create pods with a"
-        return f'node "{node}" is not allowed to {what} non-nil configSource'
     labels = _changed_labels(old, new)
     if old is None:
         return f'node "{node}" is not allowed to set the following labels: {labels}' if labels else ""
@@ -131,37 +104,6 @@ def _is_reserved(label: str) -> bool:
     if label in OWN_LABELS or any(domain == own or domain.endswith(f".{own}") for own in OWN_LABEL_DOMAINS):
         return False
     return any(domain == reserved or domain.endswith(f".{reserved}") for reserved in RESERVED_DOMAINS)
-
-
-def _wrong_mirror(ops: Operations, node: str, pod: Obj) -> str:
-    """Return why a node may not create a pod: it would read through it what is not its own."""
-    if MIRROR not in (pod["metadata"].get("annotations") or {}):
-        return f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods'
-    if pod["spec"].get("nodeName") != node:
-        return f'node "{node}" can only create pods with spec.nodeName set to itself'
-    if why := _wrong_owner(ops, node, pod["metadata"].get("ownerReferences") or []):
-        return why
-    fields = {(around, field) for around, field, _ in texts("spec", pod["spec"])}
-    named = next((resource for resource in MIRRORED if fields & REFERENCES[resource]), "")
-    return f'node "{node}" can not create pods that reference {named}' if named else ""
-
-
-def _wrong_owner(ops: Operations, node: str, owners: list[Obj]) -> str:
-    """Return why a mirror pod does not belong to a node alone."""
-    if len(owners) > 1:
-        return f'node "{node}" can only create pods with a single owner reference set to itself'
-    if [_named(owner) for owner in owners] != [("v1", "Node", node)]:
-        return f'node "{node}" can only create pods with an owner reference set to itself'
-    if not owners[0].get("controller"):
-        return f'node "{node}" can only create pods with a controller owner reference set to itself'
-    if owners[0].get("blockOwnerDeletion"):
-        return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
-    nodes = ops.registry.by_resource("nodes")
-    found = ops.store.get(nodes, "", node)
-    if found is None:
-        raise status.not_found(nodes, node)
-    uid, given = found["metadata"]["uid"], owners[0].get("uid")
-    return "" if uid == given else f"node {node} UID mismatch: expected {given} got {uid}"
 
 
 def _named(reference: Any) -> tuple[object, ...]:
@@ -192,7 +134,9 @@ def restrict_token(ops: Operations, user: User, kind: Kind, namespace: str, name
 
 def _wrong_pod(ops: Operations, node: str, old: Obj | None, new: Obj) -> str:
     if old is None:
-        return _wrong_mirror(ops, node, new)
+        if MIRROR in (new["metadata"].get("annotations") or {}):
+            return f'node "{node}" can not create mirror pods'  # no kubelet here has pods of its own
+        return f'pod does not have "{MIRROR}" annotation, node "{node}" can only create mirror pods'
     if old["spec"].get("nodeName") != node:
         return f'node "{node}" can only {DOING}'
     if (old["metadata"].get("labels") or {}) != (new["metadata"].get("labels") or {}):
@@ -206,9 +150,9 @@ Write = Callable[["Operations", str, Obj | None, Obj], str]
 WRITES: dict[str, Write] = {
     "nodes": _wrong_node,
     "pods": _wrong_pod,
-    "persistentvolumeclaims": _wrong_claim,
+    "persistentvolumeclaims": lambda ops, node, old, new: f'node "{node}" is not allowed to change claims',
     "leases.coordination.k8s.io": _wrong_name("node lease"),
     "csinodes.storage.k8s.io": _wrong_name("CSINode"),
-    "resourceslices.resource.k8s.io": _wrong_slice,
+    "resourceslices.resource.k8s.io": lambda ops, node, old, new: f'node "{node}" is not allowed to make slices',
     "certificatesigningrequests.certificates.k8s.io": _wrong_request,
 }
