@@ -12,7 +12,9 @@ from faults.engine.ports import ClusterPort, NoNeighbours, Obj
 from faults.engine.stuck import Stuck, obstacles, obstructing
 from faults.errors import ClusterError, Conflict, NotFound
 
-POLL_S = 0.05
+POLL_S, MAX_POLL_S = 0.05, 0.25
+"""Until the next look, which comes later each time: a pod that was hurried along takes a second."""
+SLOWER = 1.5
 PATIENCE_S = 60.0
 
 
@@ -32,14 +34,18 @@ def settle(
     """
     deleted = _deleted(records, actions)
     hurried: set[str] = set()
-    waited = 0.0
-    while left := _left(cluster, deleted, actions):
+    waited, pause = 0.0, POLL_S
+    there = _there(cluster, deleted, actions)
+    while left := [str(record.target) for record in there] or _left_pods(cluster, deleted):
         if waited >= patience_s:
             return left
         _hurry(cluster, deleted, hurried)
         guard()
-        wait(POLL_S)
-        waited += POLL_S
+        wait(pause)
+        waited += pause
+        pause = min(pause * SLOWER, MAX_POLL_S)
+        # What was there at the last look is asked for first; all else only once that has gone.
+        there = _there(cluster, there, actions) or _there(cluster, deleted, actions)
     return []
 
 
@@ -86,9 +92,12 @@ def _obstacles(cluster: ClusterPort, record: Record) -> Iterator[Stuck]:
         yield from obstacles(cluster, Target.of(obj), obj["metadata"]["uid"])
 
 
-def _left(cluster: ClusterPort, deleted: Sequence[Record], actions: Actions) -> list[str]:
-    there = [str(record.target) for record in deleted if _is_there(cluster, record, actions)]
-    return there or [f"Pod {pod['metadata']['name']}" for pod in _dependents(cluster, deleted)]
+def _there(cluster: ClusterPort, deleted: Sequence[Record], actions: Actions) -> list[Record]:
+    return [record for record in deleted if _is_there(cluster, record, actions)]
+
+
+def _left_pods(cluster: ClusterPort, deleted: Sequence[Record]) -> list[str]:
+    return [f"Pod {pod['metadata']['name']}" for pod in _dependents(cluster, deleted)]
 
 
 def _is_there(cluster: ClusterPort, record: Record, actions: Actions) -> bool:
