@@ -44,6 +44,7 @@ MODULES = (
     "sessions.observer.loop",
     "sessions.jobs",
     "faults.jobs",
+    "kubernetes.client",  # which faults.kube reads only once a cluster is spoken to
     "uvicorn.main",
     "uvicorn.loops.uvloop",
     "uvicorn.protocols.http.httptools_impl",

@@ -5,19 +5,27 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
+from typing import TYPE_CHECKING
 
 import urllib3
-from kubernetes.client import ApiClient, Configuration
 
 from faults.kube.checked_connections import checked_pools
 from faults.kube.config import Access
+
+if TYPE_CHECKING:
+    from kubernetes.client import ApiClient
 
 # Nothing is repeated by urllib3: ``Kube`` decides. Redirects would carry the token elsewhere.
 NO_RETRIES = urllib3.Retry(total=0, redirect=False, raise_on_status=False)
 
 
 def api_client(access: Access) -> ApiClient:
-    """Return an official client that reads no file and no environment, and follows no redirect."""
+    """Return an official client that reads no file and no environment, and follows no redirect.
+
+    The package is read here, since many commands speak to no cluster: that takes a quarter of their start.
+    """
+    from kubernetes.client import ApiClient, Configuration
+
     configuration = Configuration(
         host=access.server,
         ca_cert_data=access.ca_pem,

@@ -21,6 +21,7 @@ import django
 os.environ["DJANGO_SETTINGS_MODULE"] = "interview_site.settings"
 django.setup()
 
+import kubernetes.client  # noqa: E402, F401 - read here, not by each child anew
 from django.core.management import call_command  # noqa: E402 - Django must be set up first
 from django.db import connection  # noqa: E402
 
