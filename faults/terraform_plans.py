@@ -28,7 +28,7 @@ LIMITS = CommandLimits(seconds=DEADLINE_S + 5, output_bytes=256 * 1024)
 LOOK_LIMITS = CommandLimits(seconds=10.0, output_bytes=16 * 1024)
 RETRY_S = 10.0
 """Before a plan that failed is made again with nothing changed: an API may not have answered."""
-UNSETTLED = "the state has just changed"
+UNSETTLED, NO_STATE = "the state has just changed", "there is no state"
 MAX_CHANGES = 20
 MAX_WORD = 200
 _NOTHING, _CHANGES = 0, 2  # of -detailed-exitcode
@@ -36,7 +36,8 @@ _FILES = r"find . -type f ! -path '*/.terraform/*' ! -name '*.tfplan'"
 _DIGEST = f"cd {CODE} && {{ ls -d */.terraform; {_FILES} -exec sha256sum {{}} + | sort; }} 2>/dev/null | sha256sum"
 _PLAN = f"""cd {CODE}/"$1" || exit 1
 TF_CLI_CONFIG_FILE=/dev/null TF_IN_AUTOMATION=1 timeout {DEADLINE_S:.0f} \
-  terraform plan -lock=false -input=false -no-color -detailed-exitcode 2>&1"""
+  terraform plan -lock=false -input=false -no-color -detailed-exitcode $2 2>&1"""
+_REFRESH = "-refresh-only"
 _SUMMARY = re.compile(
     r"^Plan: (?:\d{1,6} to import, )?(\d{1,6}) to add, (\d{1,6}) to change, (\d{1,6}) to destroy", re.M
 )
@@ -53,6 +54,10 @@ _MARKS = {
     "will be replaced": "-/+",
     "is tainted": "-/+",
 }
+_ATTRIBUTE = re.compile(r"^ {1,40}[~+-] (\w{1,60}) += (.{0,40})", re.M)
+_EMPTY = re.compile(r"(\{\}|\[\])( -> null)?")
+_NUMBERS = {"resource_version", "generation", "etag", "fingerprint"}
+"""Attributes that tell how often an object was written, by whomever."""
 _ERROR = re.compile(r"^\W*Error: (.{1,300})", re.M)
 _RBAC = "rbac.authorization.k8s.io/v1"
 _KINDS = {
@@ -131,9 +136,11 @@ class TerraformPlans:
         """Return the plan of a root whose state is in a namespace. Raises ClusterError."""
         with self._lock:
             state = _state(source, namespace, root)
+            if not state[0].serial:
+                return PlannedChanges(error=NO_STATE)
             code = _digest_of_code(source)
             if code is None:
-                return PlannedChanges(error="the code cannot be read")
+                return PlannedChanges(serial=state[0].serial, error="the code cannot be read")
             mark, now = _fingerprint(source, state, code), time.monotonic()
             known = self._known.get((namespace, root))
             if known and known[0] == mark and (known[2].known or now - known[1] < RETRY_S):
@@ -147,28 +154,51 @@ class TerraformPlans:
 
 
 def make_plan(source: Source, root: str) -> PlannedChanges:
-    """Plan a root in the toolbox. Raises ClusterError."""
-    command = ("bash", "-c", _PLAN, NAME, root)
+    """Plan a root in the toolbox, and look for drift, which that names in part only. Raises ClusterError."""
     try:
-        code, output = source.run_command(NAMESPACE, NAME, NAME, command, LIMITS)
+        found = read_plan(*_run(source, root, ""))
+        return replace(found, drift=read_drift(*_run(source, root, _REFRESH))) if found.known else found
     except NotFound:
         return PlannedChanges(error="the toolbox does not run")
-    return read_plan(code, output)
+
+
+def _run(source: Source, root: str, option: str) -> tuple[int, str]:
+    return source.run_command(NAMESPACE, NAME, NAME, ("bash", "-c", _PLAN, NAME, root, option), LIMITS)
 
 
 def read_plan(code: int, output: str) -> PlannedChanges:
     """Return what ``terraform plan -detailed-exitcode`` has written, and believe no more of it than its exit code."""
     if code not in (_NOTHING, _CHANGES):
         return PlannedChanges(error=_why(code, output))
-    found = list(_headers(output))
-    drift = [address for address, what in found if what not in _MARKS]
     if code == _NOTHING:
-        return PlannedChanges(known=True, drift=_shown(drift))
-    changes = [f"{_MARKS[what]} {address}" for address, what in found if what in _MARKS]
+        return PlannedChanges(known=True)
+    changes = [f"{_MARKS[what]} {address}" for address, what in _HEADER.findall(output) if what in _MARKS]
     # Text of an attribute may look like a summary: the worst one counts.
     summaries = [tuple(map(int, row)) for row in _SUMMARY.findall(output)] or [(0, 0, 0)]
     add, change, destroy = map(max, zip(*summaries, strict=True))
-    return PlannedChanges(True, 0, add, change, destroy, _shown(changes), _shown(drift))
+    return PlannedChanges(True, 0, add, change, destroy, _shown(changes))
+
+
+def read_drift(code: int, output: str) -> tuple[str, ...]:
+    """Return the addresses that ``terraform plan -refresh-only`` names; none where it fails.
+
+    What the API writes by itself is left out, and so is nothing where there was nothing.
+    """
+    if code not in (_NOTHING, _CHANGES):
+        return ()
+    parts = [*_HEADER.finditer(output)]
+    ends = [part.start() for part in parts[1:]] + [len(output)]
+    drift = [
+        part[1]
+        for part, end in zip(parts, ends, strict=True)
+        if part[2] not in _MARKS and not _is_noise(output[part.end() : end])
+    ]
+    return _shown(drift)
+
+
+def _is_noise(body: str) -> bool:
+    changed = _ATTRIBUTE.findall(body)
+    return bool(changed) and all(name in _NUMBERS or _EMPTY.fullmatch(value) for name, value in changed)
 
 
 def _why(code: int, output: str) -> str:
@@ -176,11 +206,6 @@ def _why(code: int, output: str) -> str:
         return f"it takes more than {DEADLINE_S:.0f} seconds"
     found = _ERROR.search(output)
     return plain_line(found[1].strip(), MAX_WORD) if found else f"terraform ended with exit code {code}"
-
-
-def _headers(output: str) -> Iterator[tuple[str, str]]:
-    for found in _HEADER.finditer(output):
-        yield found[1], found[2]
 
 
 def _shown(addresses: Iterable[str]) -> tuple[str, ...]:

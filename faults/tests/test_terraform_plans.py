@@ -10,15 +10,35 @@ import pytest
 
 from faults.checks import Condition, Outcome, PlanRead, evaluate
 from faults.errors import NotFound
-from faults.terraform_plans import MAX_CHANGES, TerraformPlans, read_plan
+from faults.terraform_plans import MAX_CHANGES, TerraformPlans, read_drift, read_plan
 from faults.terraform_state import secret_name
 
-PLANNED = """kubernetes_namespace_v1.a: Refreshing state... [id=a]
-
-Note: Objects have changed outside of Terraform
+REFRESHED = """Note: Objects have changed outside of Terraform
 
   # kubernetes_role_v1.b has changed
   ~ resource "kubernetes_role_v1" "b" {
+      ~ metadata {
+          ~ generation       = 1 -> 2
+        }
+      ~ rule {
+          ~ verbs = [
+              + "get",
+            ]
+        }
+    }
+
+  # kubernetes_namespace_v1.often has changed
+  ~ resource "kubernetes_namespace_v1" "often" {
+      ~ metadata {
+          + annotations      = {}
+          ~ resource_version = "7" -> "9"
+        }
+    }
+
+  # kubernetes_namespace_v1.a has been deleted
+  # kubernetes_namespace_v1.c will be created
+"""
+PLANNED = """kubernetes_namespace_v1.a: Refreshing state... [id=a]
 
 Terraform will perform the following actions:
 
@@ -42,7 +62,8 @@ def test_counts_and_addresses_are_read():
         "+ google_project_iam_member.c",
         "- kubernetes_role_v1.d",
     )
-    assert found.drift == ("kubernetes_role_v1.b",)
+    assert read_drift(2, REFRESHED) == ("kubernetes_role_v1.b", "kubernetes_namespace_v1.a")
+    assert read_drift(1, REFRESHED) == ()
 
 
 @pytest.mark.parametrize(
@@ -96,6 +117,8 @@ class Toolbox:
         self.commands.append(command[2])
         if "terraform plan" not in command[2]:
             return (0, self.code) if self.code else (124, "")
+        if command[-1] == "-refresh-only":
+            return 0, REFRESHED
         self.plans += 1
         self.meanwhile()
         return self.answer
@@ -139,7 +162,7 @@ def test_it_neither_locks_the_state_nor_writes_a_file(toolbox):
 def test_a_state_that_changes_meanwhile_or_code_that_cannot_be_read_makes_no_plan(toolbox):
     toolbox.meanwhile = lambda: setattr(toolbox, "serial", toolbox.serial + 1)
     assert TerraformPlans().newest(toolbox, "platform", "tenants").text == "no plan: the state has just changed"
-    toolbox.code = ""
+    toolbox.code, toolbox.meanwhile = "", lambda: None
     assert TerraformPlans().newest(toolbox, "platform", "tenants").text == "no plan: the code cannot be read"
 
 
@@ -152,10 +175,16 @@ def test_a_check_sees_it_with_the_number_of_the_state(toolbox):
 
     condition = Condition(
         {"plan": PlanRead("platform", "tenants")},
-        "plan.known && plan.serial == 3 && size(plan.drift) == 1 && plan.add + plan.change + plan.destroy == 5",
+        "plan.known && plan.serial == 3 && size(plan.drift) == 2 && plan.add + plan.change + plan.destroy == 5",
         "plan.text",
     )
     assert evaluate(condition, Reader()) == Outcome("pass", "2 to add, 1 to change, 2 to destroy")
+
+
+def test_nothing_is_asked_of_a_toolbox_before_anything_is_applied(toolbox):
+    toolbox.serial = 0
+    assert TerraformPlans().newest(toolbox, "platform", "tenants").text == "no plan: there is no state"
+    assert toolbox.commands == []
 
 
 def test_without_a_toolbox_there_is_no_plan(toolbox, monkeypatch):

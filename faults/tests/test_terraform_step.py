@@ -9,6 +9,7 @@ from faults.engine import fingerprint
 from faults.engine.model import CommandLimits
 from faults.errors import ClusterError, Conflict, NotFound
 from faults.models import FaultRun, Scenario, ScenarioVersion
+from faults.terraform_plans import TerraformPlans
 from faults.tests import workspace_packs
 from faults.tests.conftest import deadline
 from faults.toolbox import NAME, NAMESPACE
@@ -72,6 +73,23 @@ def in_toolbox(kube, line):
     return output
 
 
+def _look_at_plans(kube):
+    """Plan with another's lock on the state; what was deleted by hand is found, and the plan leaves no file."""
+    meta = {"name": "lock-tfstate-default-tenants", "namespace": "platform"}
+    kube.delete("coordination.k8s.io/v1", "Lease", meta["name"], "platform")
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta}
+    kube.create({**lease, "spec": {"holderIdentity": "somebody"}})
+    files, plans = in_toolbox(kube, "find . /tmp | sort"), TerraformPlans()
+    found = plans.newest(kube, "platform", "tenants")
+    assert (found.text, found.drift) == ("no changes", ())
+    kube.delete("rbac.authorization.k8s.io/v1", "ClusterRole", "job-launcher")
+    found = plans.newest(kube, "platform", "tenants")
+    assert found.text.startswith("1 to add, ")
+    assert "kubernetes_cluster_role_v1.job_launcher" in found.drift
+    assert in_toolbox(kube, "find . /tmp | sort") == files
+    kube.delete("coordination.k8s.io/v1", "Lease", meta["name"], "platform")
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -90,7 +108,7 @@ def test_code_is_applied_and_taken_back_with_what_a_candidate_made_of_it(planned
     in_toolbox(kube, "sed -i 's/tenant-a = {/tenant-b = {/' platform/tenants/terraform.tfvars")
     in_toolbox(kube, "cd platform/tenants && terraform apply -auto-approve -no-color > out")
     assert kube.get("v1", "Namespace", "tenant-b")
-    kube.delete("rbac.authorization.k8s.io/v1", "ClusterRole", "job-launcher")
+    _look_at_plans(kube)
 
     run = services.revert_run(run_id=run.pk, holder="test")
     assert (run.status, run.residue) == (FaultRun.Status.REVERTED, [])

@@ -17,7 +17,8 @@ from sessions.scorecards.as_json import schema
 
 EMPTY = PlannedChanges(known=True, serial=3).dump()
 WRONG = PlannedChanges(True, 4, 0, 1, 0, ("~ module.tenant.quota.gpus",), ("kubernetes_role_v1.own",)).dump()
-BROKEN = PlannedChanges(error="Invalid reference").dump()
+BROKEN = PlannedChanges(serial=4, error="Invalid reference").dump()
+NO_STATE = PlannedChanges(error="there is no state").dump()
 
 
 @pytest.fixture
@@ -48,6 +49,10 @@ def test_a_plan_is_told_once_for_each_root_until_another_says_something_new(live
         "no changes",
         "no plan: Invalid reference",
     ]
+
+
+def test_a_state_that_is_missing_is_told_of_where_there_was_one(live):
+    assert [note(live, NO_STATE), note(live, EMPTY), note(live, NO_STATE)] == [False, True, True]
 
 
 def test_before_the_start_and_after_the_end_nothing_is_told(ready, ended):
