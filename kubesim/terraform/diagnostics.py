@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
+from kubesim import data
 
 Span = list[int]
 """First line, first column, last line, last column."""
+_texts: data.Reader[dict[str, list[str]]] = data.beside(__file__, "texts.yaml")
 WIDTH = 78
 RULE = "├────────────────"
 
@@ -42,13 +41,6 @@ class Failure(Exception):
 
 class ProviderError(Exception):
     """What a provider says when something fails."""
-
-
-@cache
-def _texts() -> dict[str, list[str]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, list[str]] = yaml.load(Path(__file__).with_name("texts.yaml").read_bytes(), loader)  # noqa: S506
-    return found
 
 
 def told(key: str, /, **values: object) -> tuple[str, str]:

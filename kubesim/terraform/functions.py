@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
+from kubesim import data
 from kubesim.terraform.formats import MAX_WIDTH, CallError, formatted, json_text
 from kubesim.terraform.values import (
     ANY,
@@ -36,6 +36,7 @@ from kubesim.terraform.values import (
     unified,
 )  # fmt: skip
 
+table: data.Reader[dict[str, Any]] = data.beside(__file__, "functions.yaml")
 MAX_RESULT, MAX_PRODUCT = 4 << 20, 100_000
 KINDS: dict[str, Type] = {"s": "string", "n": "number", "b": "bool", "S": ["list", "string"]}
 
@@ -390,14 +391,6 @@ RUN: dict[str, Callable[..., Any]] = {
     "toset": _to(["set", ANY]), "uuid": lambda: Unknown("string"), "timestamp": lambda: Unknown("string"),
     "file": _read, "fileexists": _exists, "templatefile": _templatefile,
 }  # fmt: skip
-
-
-@cache
-def table() -> dict[str, Any]:
-    """Return what ``functions.yaml`` says."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(Path(__file__).with_name("functions.yaml").read_bytes(), loader)  # noqa: S506
-    return found
 
 
 @cache

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import yaml
-
+from kubesim import data
 from kubesim.terraform.values import ConvertError, List, Set, Type, Unknown, convert, made
 
+_table: data.Reader[dict[str, Any]] = data.beside(__file__, "resources.yaml")
 TYPES: dict[str, Type] = {
     "s": "string", "n": "number", "b": "bool", "p": "string", "m": ["map", "string"], "q": ["map", "string"],
     "l": ["list", "string"], "t": ["set", "string"],
@@ -66,13 +65,6 @@ class ResourceType:
     provider: str
     schema: Block
     api: dict[str, Any] = field(default_factory=dict)
-
-
-@cache
-def _table() -> dict[str, Any]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    found: dict[str, Any] = yaml.load(Path(__file__).with_name("resources.yaml").read_bytes(), loader)  # noqa: S506 - both are safe
-    return found
 
 
 @cache
