@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 from faults import clock, environment, selectors, services
 from faults.catalog_check.cluster_clock import ClusterClock
@@ -14,12 +16,13 @@ from faults.catalog_check.readable import Readable
 from faults.catalog_check.snapshot import Snapshot
 from faults.catalog_check.writable import WritableObjects
 from faults.engine import Fingerprint, compare, fingerprint
-from faults.errors import Unreachable
+from faults.errors import ClusterError
 from faults.kube.client import Kube
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.services import CandidateAccess, ToolboxShell
 
+T = TypeVar("T")
 HOLDER = "catalog-check"
 LIFETIME = timedelta(hours=1)
 TOKEN_S = 24 * 3600
@@ -84,7 +87,7 @@ class Stage:
 
     def take_back(self, run: FaultRun) -> None:
         """Revert a fault. Raises ProofFailed where something is left of it."""
-        expect_nothing_left("the fault", services.revert_run(run_id=run.pk, holder=HOLDER, wait=self.wait))
+        expect_nothing_left("the fault", self._revert(run))
 
     def snapshot(self) -> Snapshot:
         """Return what the candidate may change, as it is now."""
@@ -100,8 +103,10 @@ class Stage:
 
     def end_session(self) -> None:
         """Take the environment back. Raises ProofFailed where something is left of the session."""
-        ended = services.revert_run(run_id=self.environment.pk, holder=HOLDER, wait=self.wait)
-        expect_nothing_left("the session", ended)
+        expect_nothing_left("the session", self._revert(self.environment))
+
+    def _revert(self, run: FaultRun) -> FaultRun:
+        return with_patience(lambda: services.revert_run(run_id=run.pk, holder=HOLDER, wait=self.wait))
 
     def _readable_namespaces(self) -> list[str]:
         """Return the namespaces in which the candidate may read, that of the toolbox among them."""
@@ -119,7 +124,7 @@ def open_stage(version: ScenarioVersion, pack: Pack, parameters: Mapping[str, st
             packs=[pack],
             toolbox_gpu=services.has_gpu_for_toolbox(cluster=cluster, packs=[pack]),
         )
-        session = services.inject_run(run_id=planned.pk, holder=HOLDER)
+        session = with_patience(lambda: services.inject_run(run_id=planned.pk, holder=HOLDER))
         run = _plan(version, pack, parameters, cluster)
         services.grant_rights(run=run)
         session.refresh_from_db()
@@ -164,6 +169,17 @@ class Stages:
         self._stack.close()
 
 
+def with_patience(work: Callable[[], T]) -> T:
+    """Do again, as a worker does, what can be done again and was not answered. Raises ClusterError."""
+    for _ in range(MAX_TRIES - 1):
+        try:
+            return work()
+        except ClusterError as exc:
+            if not exc.retryable:
+                raise
+    return work()
+
+
 def expect_nothing_left(what: str, run: FaultRun) -> None:
     """Raise ProofFailed where a run was not taken back, or where something is left of it."""
     if run.status != FaultRun.Status.REVERTED or run.residue:
@@ -188,13 +204,8 @@ def _deadline() -> datetime:
 @contextmanager
 def _practice_cluster(name: str, pack: Pack) -> Iterator[Cluster]:
     """Give a cluster that the pack can have; a host that has only just started may not answer in time."""
-    for tries_left in reversed(range(MAX_TRIES)):
-        try:
-            cluster = services.ensure_practice_cluster(name=name, deadline=_deadline(), packs=[pack], skips=True)
-            break
-        except Unreachable:
-            if not tries_left:
-                raise
+    ensure = partial(services.ensure_practice_cluster, name=name, deadline=_deadline(), packs=[pack], skips=True)
+    cluster = with_patience(ensure)
     try:
         yield cluster
     finally:

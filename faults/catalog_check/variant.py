@@ -12,10 +12,10 @@ from faults.catalog_check import readable, turns
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene
 from faults.catalog_check.snapshot import Snapshot
-from faults.catalog_check.stage import HOLDER, Stages
+from faults.catalog_check.stage import HOLDER, Stages, with_patience
 from faults.catalog_check.traces import Traces
 from faults.catalog_check.written_commands import WrittenCommand, follow, written_commands
-from faults.errors import ClusterError, FaultError, Unreachable
+from faults.errors import ClusterError, FaultError
 from faults.kube.client import Obj
 from faults.models import ScenarioVersion
 from faults.packs import PackError, Solution, WrongTurn
@@ -66,7 +66,7 @@ def prove(version: ScenarioVersion, number: int, *, stages: Stages, sample: bool
         except FAILURES as exc:
             stages.discard()
             proof.error = str(exc)
-            if isinstance(exc, Unreachable):
+            if isinstance(exc, ClusterError) and exc.retryable:
                 continue  # says nothing about the pack: the machine was too busy to answer
         break
     return proof
@@ -147,7 +147,7 @@ class Prover:
                 self._check_images()
                 self._check_fresh(scene)
                 self._traces = Traces(self.stage.kube, self.pack.existing)
-            services.inject_run(run_id=scene.run.pk, holder=HOLDER)
+            with_patience(lambda: services.inject_run(run_id=scene.run.pk, holder=HOLDER))
             if self.pack.symptom:  # a task without a fault begins as the cluster is
                 self._check_symptom(scene)
         yield scene

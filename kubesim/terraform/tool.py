@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory, File
@@ -89,6 +90,7 @@ class _Run:
         self.process = process
         self.used, self.status = HARD_CPU_S, 1
         self.interrupted = False
+        self._addresses: dict[str, str] = {}
         self._typing: asyncio.Task[str | None] | None = None
 
     def interrupt(self, name: str) -> None:
@@ -216,8 +218,12 @@ class _Run:
         return None
 
     async def _http(self, method: str, url: str, headers: dict[str, str], body: str) -> tuple[int, str]:
+        host = urlsplit(url).hostname or ""
         try:
-            status, _, data = await web.request(self.process, method, url, headers, body.encode(), CONNECT_S)
+            if host not in self._addresses:  # Terraform keeps its connections
+                self._addresses[host] = (await resolve(self.process, host))[0]
+            address, data = self._addresses[host], body.encode()
+            status, _, data = await web.request(self.process, method, url, headers, data, CONNECT_S, address)
         except NetworkError as error:
             return 0, await self._why(url, error)
         return status, data.decode("utf-8", "replace")
