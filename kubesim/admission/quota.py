@@ -209,7 +209,7 @@ def _pod_usage(spec: Obj) -> Usage:
         for holder in spec.get("initContainers", ()):
             for name, value in holder.get("resources", {}).get(part, {}).items():
                 total[name] = max(total.get(name, 0), billionths(value))
-        usage |= {f"{part}.{name}": value for name, value in total.items()}
+        usage |= {f"{part}.{name}": value for name, value in total.items() if part == "requests" or name in SHORT}
         if part == "requests":
             usage |= {name: value for name, value in total.items() if name in SHORT}
     return usage

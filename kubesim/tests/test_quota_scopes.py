@@ -48,6 +48,19 @@ async def test_a_scope_may_be_a_priority_class():
         assert await used(cluster) == {"pods": "1"}
 
 
+async def test_gpus_are_counted_by_their_requests_and_under_no_other_name():
+    gpu = container("busybox:1.36", "sleep", "600", resources={"limits": {"nvidia.com/gpu": "1"}})
+    async with world(1) as cluster:
+        await quota(cluster, hard={"limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"})
+        for name in ("a", "b"):
+            await cluster.create("pods", pod(name, gpu))
+        assert "2" not in (await used(cluster)).values()
+        await quota(cluster, "counting", hard={"requests.nvidia.com/gpu": "2"})
+        assert await used(cluster, "counting") == {"requests.nvidia.com/gpu": "2"}
+        with pytest.raises(ApiError, match="exceeded quota: counting, requested: requests.nvidia.com/gpu=1"):
+            await cluster.create("pods", pod("c", gpu))
+
+
 async def test_services_count_by_what_they_take_also_after_a_change():
     async with world(1) as cluster:
         await quota(cluster, hard={"services": "5", "services.nodeports": "1", "services.loadbalancers": "0"})
