@@ -190,7 +190,7 @@ def read_drift(code: int, output: str) -> tuple[str, ...]:
     ends = [part.start() for part in parts[1:]] + [len(output)]
     drift = [
         part[1]
-        for part, end in zip(parts, ends, strict=True)
+        for part, end in zip(parts, ends, strict=False)
         if part[2] not in _MARKS and not _is_noise(output[part.end() : end])
     ]
     return _shown(drift)
