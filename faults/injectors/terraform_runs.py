@@ -6,6 +6,7 @@ changed in the same way, and what a candidate types afterwards finds the same st
 
 from __future__ import annotations
 
+import secrets
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +23,7 @@ MAX_SAID = 1500
 """Of what Terraform wrote; the end says why."""
 LEASE = ("coordination.k8s.io/v1", "Lease")
 _LOCKED = "Error acquiring the state lock"
-_PLANNED, _SAID, _AT_WORK = "/tmp/.planned", "/tmp/.said", "/tmp/.at-work"  # noqa: S108 - one user works there
+_AT_WORK = "/tmp/.at-work"  # noqa: S108 - a mark without content, where one user works
 _AGAIN = "An earlier attempt was cut off."
 _GONE = r"kubernetes_namespace(_v1)?[.].* (will be destroyed|must be replaced)"
 _OLDER = (
@@ -51,18 +52,20 @@ def apply_over(cluster: ClusterPort, namespace: str, root: str, imports: Mapping
     What they have locked stays so, and is waited for; a lock of an attempt of ours that was cut off is released. Code
     that would delete a tenant is not applied: then what is applied was written somewhere else.
     """
+    own = f"/tmp/{secrets.token_hex(16)}"  # noqa: S108 - made anew, and refused where it is there
     commands = [
         *_beginning(root, imports),
-        f"{{ terraform plan {_FLAGS} -out={_PLANNED} > {_SAID} 2>&1 || {{ cat {_SAID}; false; }}; }}",
-        f"{{ ! grep -E '{_GONE}' {_SAID} || {{ echo '{_OLDER}'; false; }}; }}",
-        f"terraform apply {_FLAGS} {_PLANNED}",
+        f"mkdir -m 700 {own}",
+        f"{{ terraform plan {_FLAGS} -out={own}/plan > {own}/said 2>&1 || {{ cat {own}/said; false; }}; }}",
+        f"{{ ! grep -E '{_GONE}' {own}/said || {{ echo '{_OLDER}'; false; }}; }}",
+        f"terraform apply {_FLAGS} {own}/plan",
     ]
     told = f'test $code = 0 || test -z "$again" || echo "{_AGAIN}"; exit $code'
     try:
         return run(
             cluster,
             f"again=; test ! -e {_AT_WORK} || again=yes; touch {_AT_WORK}; "
-            f"( {' && '.join(commands)} ); code=$?; rm -f {_AT_WORK}; {told}",
+            f"( {' && '.join(commands)} ); code=$?; rm -rf {own}; rm -f {_AT_WORK}; {told}",
         )
     except Invalid as exc:
         if _LOCKED not in exc.message:
