@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -51,6 +52,9 @@ VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": 
 _KEYS = ("key", "name", "containerPort", "mountPath", "port", "ip", "type", "topologyKey")
 """The fields by which Kubernetes tells the entries of a list from each other."""
 
+MAX_KEPT = 64
+"""Packs whose changes are remembered."""
+
 Path = tuple[str, ...]
 
 
@@ -86,9 +90,8 @@ def clash(packs: Sequence[Pack], parts: Sequence[int] = ()) -> str:
     for one, other in combinations(zip(packs, parts or range(len(packs)), strict=True), 2):
         if why := _of_code(one[0], other[0], same_part=one[1] == other[1]):
             return why
-    touched = [(pack, sorted(touches(pack), key=str)) for pack in packs]
-    pairs = combinations(touched, 2)
-    return next((why for one, other in pairs if (why := _between(*one, *other))), "")
+    pairs = combinations(packs, 2)
+    return next((why for one, other in pairs if (why := _between(one, other))), "")
 
 
 def touches(pack: Pack) -> set[Touch]:
@@ -117,7 +120,26 @@ def _changed_files(pack: Pack) -> set[str]:
     return {path.removeprefix(workspaces.FOLDER) for path in workspaces.changes_in(pack.template.workspace)}
 
 
-def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Touch]) -> str:
+class _Same:
+    """A pack by its identity: what holds mappings has no hash of its own."""
+
+    def __init__(self, pack: Pack) -> None:
+        self.pack = pack
+
+    def __hash__(self) -> int:
+        return id(self.pack)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.pack is other.pack
+
+
+@lru_cache(maxsize=MAX_KEPT)
+def _sorted_touches(same: _Same) -> Sequence[Touch]:
+    """Return ``touches`` in one order; each look at a plan would fill in all variants of all its packs anew."""
+    return sorted(touches(same.pack), key=str)
+
+
+def _between(one: Pack, other: Pack) -> str:
     names = {"one": one.title, "other": other.title}
     for taker, judged in ((one, other), (other, one)):
         if "gpu-metrics" in taker.takes_away and judged.is_judged_by_gpu_metrics:
@@ -130,8 +152,8 @@ def _between(one: Pack, ones: Sequence[Touch], other: Pack, others: Sequence[Tou
         if image["name"] in images and images[image["name"]] != image:
             return IMAGE.format(**names, what=image["name"])
     joined = builds_on(other, one)
-    for touch in ones:
-        for met in others:
+    for touch in _sorted_touches(_Same(one)):
+        for met in _sorted_touches(_Same(other)):
             if touch.meets(met) and not (joined and touch.by_terraform and met.by_terraform):
                 what = max(touch, met, key=lambda found: len(found.path))
                 same = touch.act == met.act
