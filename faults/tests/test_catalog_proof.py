@@ -1,6 +1,6 @@
 """The proof of every pack on practice clusters, as ``make catalog-check`` has it, and what it finds in bad packs.
 
-``make test`` proves the first variant of each without the wrong turns that need the fault anew; torture, all.
+``make test`` proves the first variant of some without the wrong turns that need the fault anew; torture, all.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ from faults.toolbox import PRACTICE_IMAGE
 pytestmark = pytest.mark.django_db
 
 
+WALKED = {"gpu-requests", "slow-training"}
+"""Packs whose repairs and refusals ``make test`` walks in ``test_catalog_*.py``, on one cluster for all."""
+
+
 def case(pack, number):
-    """Return a variant of a pack; for torture are all but the first, packs on clusters of unusual shape, and those
-    whose every route needs the fault anew."""
-    long = number > 1 or pack not in USUAL_PACKS or bool(pack.workspace)
+    """Return a variant of a pack; for torture are all but the first, packs on clusters of unusual shape, those whose
+    every route needs the fault anew, and those that have a file of their own."""
+    long = number > 1 or pack not in USUAL_PACKS or bool(pack.workspace) or pack.slug in WALKED
     return pytest.param(pack, number, id=f"{pack.slug}-{number}", marks=pytest.mark.torture if long else ())
 
 
