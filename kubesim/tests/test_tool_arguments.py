@@ -11,6 +11,7 @@ from kubesim.tests.shell_world import machine, run
 
 TAKES_ANYTHING = {
     "echo": "prints its arguments",
+    "expr": "takes one word for its own value",
     "printf": "prints its arguments",
     "true": "ignores its arguments",
     "false": "ignores its arguments, and fails in silence",
