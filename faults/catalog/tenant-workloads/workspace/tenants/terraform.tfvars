@@ -1,0 +1,13 @@
+tenants = {
+  tenant-a = {
+    team       = "vision"
+    gpus       = 1
+    developers = ["vision-engineers"]
+  }
+
+  tenant-b = {
+    team       = "speech"
+    gpus       = 1
+    developers = ["speech-engineers"]
+  }
+}
