@@ -19,8 +19,8 @@ from faults.errors import ClusterError
 from faults.injectors.terraform_runs import run
 from faults.toolbox_place import CODE, HOME
 
-PART = 2000
-"""Characters that one command carries: it travels in the address of a request."""
+PART = 6000
+"""Characters that one command carries: it travels in the address of a request, of which proxies take 8,000."""
 KEPT = ".yours"
 """Added to the name of a file of theirs that one of ours takes the place of; Terraform reads none of that name."""
 _END = "END-OF-FILE"

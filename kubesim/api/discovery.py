@@ -57,12 +57,11 @@ def aggregated(registry: Registry, *, legacy: bool, remote: Mapping[tuple[str, s
     """
     remote = remote or {}
     names = [("", ["v1"])] if legacy else list(_groups(registry, remote))
-    return {
-        "kind": "APIGroupDiscoveryList",
-        "apiVersion": "apidiscovery.k8s.io/v2",
-        "metadata": {},
-        "items": [_discovered_group(registry, name, versions, remote) for name, versions in names],
-    }
+    kinds: dict[tuple[str, str], list[Kind]] = {}
+    for kind in sorted(registry.all(), key=lambda kind: kind.plural):
+        kinds.setdefault((kind.group, kind.version), []).append(kind)
+    items = [_discovered_group(kinds, name, versions, remote) for name, versions in names]
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
 def _groups(registry: Registry, remote: Iterable[tuple[str, str]] = ()) -> Iterable[tuple[str, list[str]]]:
@@ -134,7 +133,7 @@ def _subresource(kind: Kind, sub: Subresource) -> Obj:
 
 
 def _discovered_group(
-    registry: Registry, name: str, versions: list[str], remote: Mapping[tuple[str, str], Obj]
+    kinds: Mapping[tuple[str, str], list[Kind]], name: str, versions: list[str], remote: Mapping[tuple[str, str], Obj]
 ) -> Obj:
     """Return one item of the aggregated document."""
     return {
@@ -143,11 +142,7 @@ def _discovered_group(
             remote.get((name, version))
             or {
                 "version": version,
-                "resources": [
-                    _discovered(kind)
-                    for kind in sorted(registry.all(), key=lambda k: k.plural)
-                    if (kind.group, kind.version) == (name, version)
-                ],
+                "resources": [_discovered(kind) for kind in kinds.get((name, version), [])],
                 "freshness": "Current",
             }
             for version in versions
