@@ -234,7 +234,7 @@ def test_an_inference_server_has_the_version_of_its_image(image, version):
 )
 async def test_vllm_serves_the_model_that_it_was_asked_for(args, name):
     record = SimpleNamespace(images={VLLM: pull(VLLM, "amd64")})
-    pages = servers.known(record, {"image": VLLM, "args": args}, inside=None, age=lambda: 20.0)[8000]
+    pages = servers.known(record, {"image": VLLM, "args": args}, inside=None, age=lambda: 20.0, course=None)[8000]
     answer = await pages.respond(Request("GET", "/v1/models"))
     assert json.loads(answer.body)["data"][0]["id"] == name
 
