@@ -16,6 +16,7 @@ from kubesim.admission.requests import Request
 from kubesim.admission.validation import check_finalizers, podchanges, validate_new, validate_status, validate_update
 from kubesim.api import status
 from kubesim.api.convert import to_stored
+from kubesim.api.duplicates import strict_text
 from kubesim.api.options import Options
 from kubesim.errors import ApiError, Obj
 from kubesim.schema.decode import DecodeError, Decoder
@@ -132,7 +133,7 @@ def _answer_unknown(kind: Kind, unknown: list[str], options: Options, patch: Pat
     if options.field_validation == "Warn":
         options.warnings += texts
         return
-    error = "strict decoding error: " + ", ".join(texts)
+    error = strict_text(texts, options.repeated)
     if patch is None:
         raise status.bad_request(f"{_cannot(kind)}: {error}")
     raise patch.refused(error)

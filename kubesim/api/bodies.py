@@ -16,7 +16,7 @@ import yaml
 from aiohttp import ClientPayloadError, web
 
 from kubesim.api import protobuf
-from kubesim.api.duplicates import NOTHING, Repeated, in_json
+from kubesim.api.duplicates import NOTHING, Repeated, in_json, in_yaml
 from kubesim.api.status import bad_request
 from kubesim.data import Bounded
 from kubesim.errors import ApiError, Obj
@@ -117,8 +117,11 @@ def _options(wanted: Any) -> Obj:
 
 
 async def repeated(request: web.Request, value: Any) -> Repeated:
-    """Return what a body in JSON, from which ``value`` was read, says twice; kubectl sends nothing else."""
+    """Return what the body, from which ``value`` was read, says twice."""
     body = await request.read()
+    media = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if media in YAML_TYPES or (media == APPLY and not body.lstrip().startswith(b"{")):
+        return in_yaml(body)
     if body.lstrip().startswith((b"{", b"[")):
         with suppress(json.JSONDecodeError):
             return in_json(body, value, json_patch=isinstance(value, list))

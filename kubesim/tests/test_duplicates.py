@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from kubesim.api.duplicates import NOTHING, in_json
+from kubesim.api.duplicates import NOTHING, in_json, in_yaml, strict_text
 
 
 @pytest.mark.parametrize(
@@ -50,3 +50,13 @@ def test_those_of_a_json_patch_say_so():
     assert list(in_json(body, orjson.loads(body), json_patch=True).texts.values()) == [
         'json patch duplicate field "[0].from"'
     ]
+
+
+def test_yaml_counts_lines():
+    repeated = in_yaml(b"spec:\n  paused: true\n  paused: false\n  what: 1\n")
+    texts = repeated.with_unknown(["spec.what"], patch=False)
+    assert texts == ['line 3: key "paused" already set in map', 'unknown field "spec.what"']
+    assert strict_text(texts, repeated) == (
+        "strict decoding error: yaml: unmarshal errors:\n"
+        '  line 3: key "paused" already set in map, unknown field "spec.what"'
+    )
