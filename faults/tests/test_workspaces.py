@@ -128,3 +128,18 @@ def test_what_the_workspaces_of_a_session_say_is_merged():
         together([one, elsewhere])
     packs = [parse(workspace_packs.files(change)) for change in (set_to("title", "One"), set_to("workspace", moved))]
     assert "their Terraform code has two states" in clash(packs)
+
+
+GRANTING = {
+    "roles/owner",
+    "roles/editor",
+    "roles/iam.securityAdmin",
+    "roles/resourcemanager.projectIamAdmin",
+}
+"""Roles that may change a project's policy, and with it everybody's rights in the cluster."""
+
+
+def test_one_pack_lets_terraform_change_the_projects_policy_and_its_candidate_cannot_be_somebody_else():
+    granting = [pack for pack in PACKS if pack.workspace and GRANTING & set(pack.workspace.cloud_roles)]
+    assert [pack.slug for pack in granting] == ["pipeline-unknown"]
+    assert not [rule for pack in granting for rule in pack.access if "impersonate" in rule.verbs]
