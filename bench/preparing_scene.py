@@ -16,7 +16,7 @@ from sessions import selectors, services
 from sessions.models import InterviewSession
 
 MAX_ROUND_S = 120.0
-POLL_S = 0.02
+POLL_S = 0.05
 State = InterviewSession.State
 
 
