@@ -224,10 +224,11 @@ def _restore_code(cluster: ClusterPort, record: Record) -> str:
 
     In the end it is not: Terraform has no rights any more, and all of it goes with that run in a moment.
     """
-    before = record.undo["before"]
+    before, namespace = record.undo["before"], record.target.namespace
     if before and record.state is not State.REVERTED:
         with suppress(Invalid, Unreachable):
+            terraform_runs.require_rights(cluster, namespace)
             terraform_code.restore_files(cluster, before)
             for root in record.undo["roots"]:
-                terraform_runs.apply_over(cluster, record.target.namespace, root, {})
+                terraform_runs.apply_over(cluster, namespace, root, {})
     return KEPT

@@ -105,6 +105,11 @@ def run(cluster: ClusterPort, script: str, *words: str) -> str:
     return output
 
 
+def require_rights(cluster: ClusterPort, namespace: str) -> None:
+    """Raise Invalid where Terraform's account may not write its state, as after the end of an interview."""
+    run(cluster, f"kubectl --kubeconfig $KUBE_CONFIG_PATH auth can-i update secrets -n {namespace}")
+
+
 def forget(cluster: ClusterPort, namespace: str, root: str, kind: tuple[str, str]) -> None:
     """Delete the lock of a root's state, or the state itself."""
     name = lease_name(root) if kind == LEASE else secret_name(root)

@@ -24,6 +24,8 @@ from sessions.services.rows import locked
 
 JOB = "sessions.jobs.release_session"
 LONGEST_REQUEST = timedelta(seconds=5)  # the last one may begin so long before the time is over
+EACH_MORE = timedelta(seconds=10)
+"""For every fault after the first: each is reverted by itself, and waits for what it deletes."""
 GOES_WITH_IT = "Not reverted in time: it goes with its cluster"
 Outcome = InterviewSession.ReleaseOutcome
 
@@ -112,7 +114,8 @@ def _until(session: InterviewSession) -> datetime | None:
     keys = _release_keys(session)
     started = session.phases.filter(key__in=keys, started_at__isnull=False).order_by("started_at").first()
     began = started.started_at if started and started.started_at else clock.now()
-    return began + timedelta(seconds=seconds) - LONGEST_REQUEST
+    faults = session.scenarios.filter(run__isnull=False).count()
+    return began + timedelta(seconds=seconds) + EACH_MORE * max(0, faults - 1) - LONGEST_REQUEST
 
 
 def _check_time(until: datetime | None) -> None:

@@ -41,6 +41,15 @@ def test_it_fills_an_empty_installation():
     assert sum(part["minutes"] for part in plan.parts) == 60
 
 
+def test_the_pairing_exercise_is_longer_than_its_cuts():
+    seed()
+    plan = PlanVersion.objects.get(plan__slug="pairing-exercise")
+    slugs = [slug for part in plan.parts for slug in part["scenarios"]]
+    assert slugs == ["gpu-readiness", "extend-tenancy", "tenant-workloads", "tenants-leak", "latency-puzzle"]
+    assert (plan.minutes, [cut["minutes"] for cut in plan.cuts]) == (125, [120, 90])
+    assert plan.cuts[1]["parts"][-1] is None
+
+
 def test_a_second_run_changes_nothing_and_tells_no_secret():
     seed()
     before = _all_rows()
