@@ -1,8 +1,14 @@
-"""The one thing that bash, dash and BusyBox' ash word differently here: where an error is, and an unknown command."""
+"""Words of bash, dash and BusyBox' ash that differ: places, unknown commands, and files that do not open."""
 
 from __future__ import annotations
 
-from kubesim.shell.errors import StartError
+from kubesim.shell.errors import FileError, StartError
+
+_OPENING = {
+    "dash": (("cannot open", "No such file"), ("cannot create", "Directory nonexistent")),
+    "ash": (("can't open", "no such file"), ("can't create", "nonexistent directory")),
+}
+"""Refusals of a file that is read or created, and the words for one that is missing."""
 
 
 def place(dialect: str, name: str, line: int, interactive: bool) -> str:
@@ -23,3 +29,11 @@ def not_found(dialect: str, name: str, error: StartError) -> str:
     if error.text == "Exec format error" and dialect == "bash":
         return f"{name}: cannot execute binary file: Exec format error"
     return f"{name}: {error.text}"
+
+
+def cannot_open(dialect: str, error: FileError, *, creating: bool) -> str:
+    """Word that a redirection failed."""
+    if dialect == "bash" or error.code == "EBADF":
+        return f"{error.path}: {'cannot overwrite existing file' if error.code == 'EEXIST' else error.text}"
+    verb, missing = _OPENING[dialect][creating]
+    return f"{verb} {error.path}: {missing if error.code == 'ENOENT' else error.text}"

@@ -284,8 +284,7 @@ class Values(ABC):
             try:
                 await self._open(each, saved)
             except FileError as error:
-                text = "cannot overwrite existing file" if error.code == "EEXIST" else error.text
-                await self.complain(f"{error.path}: {text}")
+                await self.complain(dialects.cannot_open(self.dialect, error, creating=">" in each.op))
                 return False
             except ShellError as error:
                 await self.fault(error)

@@ -216,6 +216,8 @@ async def test_attaching_to_a_computed_process_shows_what_it_prints():
         ("echo hi; sleep 5; exit 3", "hi\n", 3),
         ("for i in 1 2; do echo $i; done", "1\n2\n", 0),
         ("nosuch", "sh: nosuch: not found\n", 127),
+        ("echo a > /no/file", "sh: can't create /no/file: nonexistent directory\n", 1),
+        ("cat < /no", "sh: can't open /no: no such file\n", 1),
         ("kill -9 1; echo alive", "alive\n", 0),  # the first process of a container is deaf to its own signals
     ],
 )
