@@ -187,6 +187,28 @@ def test_a_later_fault_changes_the_code_that_the_candidate_has_worked_on(in_turn
     assert fingerprint(kube, selectors.all_namespaces_of(session)) == session.fingerprint_before
 
 
+class Died(BaseException):
+    """A worker's death."""
+
+
+@pytest.mark.torture
+def test_an_attempt_that_died_is_gone_on_with(in_turn, kube):
+    later, seen = in_turn[1], []
+
+    def die_once_applied(name):
+        seen.append(name)
+        if seen.count("after-write") == len(selectors.changes_of(later)):
+            raise Died
+
+    in_toolbox(kube, OWN_LINE)
+    with pytest.raises(Died):
+        services.inject_run(run_id=later.pk, holder="test", failpoint=die_once_applied)
+    assert services.inject_run(run_id=later.pk, holder="test").injected_at
+    assert "main.tf.yours-2" not in in_toolbox(kube, "ls platform/tenants")
+    revert(later)
+    assert in_toolbox(kube, "tail -n 1 platform/tenants/main.tf") == "# mine\n"
+
+
 @pytest.mark.torture
 def test_whichever_of_two_faults_ends_first_nothing_is_left(in_turn, kube):
     first, later = in_turn
