@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|^def test.*[ (]kubectl[,)]' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
+.PHONY: help setup setup-dev run test xids catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ bench: setup-dev ## Measure: make bench NAME=kubesim (or isolation, nodes, rehea
 
 catalog-check: setup ## Prove every pack and variant on practice clusters (ARGS="--scenario SLUG --variant N"); writes docs/catalogue.md
 	@$(BIN)/python -W ignore manage.py catalog_check $(ARGS)
+
+xids: setup ## Write what kubesim, the faults app and the C sources use of native/xids.yaml
+	@$(BIN)/python native/generate_xids.py
 
 lint: setup-dev ## Style, types, layers, templates, licences
 	@$(BIN)/python -m ruff check .

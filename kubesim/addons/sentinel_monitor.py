@@ -26,16 +26,8 @@ XID = re.compile(r"NVRM: Xid \(PCI:([0-9a-fA-F:.]+)(?: GPU-[^)]*)?\): (\d+)")
 RESET = re.compile(r"GPU reset executed: (GPU-[0-9a-f-]+), success: true")
 TOLD, UUID = re.compile(r"ErrorCode:.*?Recommended Action=\w+;"), re.compile(r"GPU_UUID:(GPU-[0-9a-f-]+)")
 IGNORED = frozenset({45, 154})
-ACTIONS = {
-    "RESTART_APP": "NONE",
-    "IGNORE": "NONE",
-    "RESET_GPU": "COMPONENT_RESET",
-    "WORKFLOW_XID_48": "COMPONENT_RESET",
-    "RESTART_BM": "RESTART_BM",
-    "RESTART_VM": "RESTART_VM",
-}
-"""NVIDIA's catalogue -> what NVSentinel does; anything else is for people."""
 PEOPLE = "CONTACT_SUPPORT"
+"""The action for what the table does not know."""
 
 
 log = logging.getLogger(__name__)
@@ -104,7 +96,7 @@ class Monitor:
         bus, code = match[1].removesuffix(".0").lower(), int(match[2])
         device = next((item for item in self._board.devices if item.bus.lower() == bus), None)
         known = xids().get(code)
-        action = ACTIONS.get(known.catalog if known else "", PEOPLE)
+        action = known.sentinel if known else PEOPLE
         gpu = f" GPU_UUID:{device.uuid}" if device else ""
         text = f"ErrorCode:{code} PCI:{bus}{gpu} {line} Recommended Action={action};"
         self.post.say(

@@ -1,4 +1,4 @@
-"""Xid events: what the driver logs and what becomes of the device and its processes (``xids.yaml``).
+"""Xid events: what the driver logs and what becomes of the device and its processes (``native/xids.yaml``).
 
 Formats: the open kernel modules of the driver (branch 580 and later name a process only where one is known).
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 import zlib
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from kubesim import data
@@ -106,47 +105,40 @@ def _facility(record: Record) -> str:
     return FACILITIES[record.facility] if record.facility < len(FACILITIES) else str(record.facility)
 
 
-_FILE = Path(__file__).with_name("xids.yaml")
+_table = data.beside(__file__, "xids.yaml")
 ERROR_LEVEL = 3
 ROW_MASK = 0x0FFFFFC0
-RECOVERING, PREEMPTING = timedelta(microseconds=1370), timedelta(milliseconds=38)
-"""After so long the driver names its recovery action; so long each process takes to be taken off."""
-_WORDS = data.read(_FILE.with_name("errors.yaml"))
-RECOVERY: list[str] = _WORDS["recovery"]
-CUDA_ERRORS: dict[int, str] = _WORDS["cuda"]
+RECOVERY: list[str] = _table()["recovery"]
+CUDA_ERRORS: dict[int, str] = _table()["cuda"]
 """cudaGetErrorString of the codes that faults lead to."""
+_TIMING = {name: timedelta(microseconds=us) for name, us in _table()["timing"].items()}
+Lines = tuple[tuple[int, str], ...]
+"""Microseconds after the first of them, and text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Xid:
-    """One kind of event; see ``xids.yaml``."""
+    """One kind of event; ``native/xids.yaml`` explains the fields."""
 
-    code: int
-    lines: tuple[str, ...]
-    catalog: str
-    message: str = ""
+    lines: Lines
+    message: str
+    sentinel: str
     process: bool = False
-    ends: str = "none"
+    victims: str = "none"
     error: int = 0
-    action: int = 0
+    recovery: int = 0
     ecc: int = 0
     link: int | None = None
     remap: str = ""
-    trouble: tuple[tuple[str, Any], ...] = ()
+    device: dict[str, Any] = field(default_factory=dict)
     follow: tuple[int, ...] = ()
-    turing: tuple[str, ...] = ()
+    turing: Lines = ()
 
 
 @cache
 def xids() -> dict[int, Xid]:
     """Return every known event by its number."""
-    entries: dict[int, dict[str, Any]] = data.read(_FILE)
-    return {code: _xid(code, entry) for code, entry in entries.items()}
-
-
-def _xid(code: int, entry: dict[str, Any]) -> Xid:
-    lists = {name: tuple(entry.get(name, ())) for name in ("lines", "follow", "turing")}
-    return Xid(code=code, **{**entry, **lists, "trouble": tuple(entry.get("trouble", {}).items())})
+    return {code: Xid(**entry) for code, entry in _table()["xids"].items()}
 
 
 Ending = Callable[[Task, int], None]
@@ -160,21 +152,20 @@ def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending,
     """
     event = xids()[code]
     victims = _victims(device, event)
-    _announce(device, log, at)
-    for line in event.turing if event.turing and device.product.family == "turing" else event.lines:
-        write(device, log, at, event.code, line, victims[0] if victims and event.process else None)
+    first = _announce(device, log, at)
+    for after, line in event.turing if event.turing and device.product.family == "turing" else event.lines:
+        moment = first + timedelta(microseconds=after)
+        write(device, log, moment, code, line, victims[0] if victims and event.process else None)
     _damage(device, event, at, cause or code)
-    struck, moment = {code}, at + RECOVERING
+    struck, moment = {code}, at + _TIMING["recovery"]
     for other in event.follow:
         struck |= strike(device, log, other, at, end, cause=code)
-    if event.action:
-        text = (
-            f"GPU recovery action changed from 0x0 ({RECOVERY[0]}) to 0x{event.action:x} ({RECOVERY[event.action]})"
-        )
-        write(device, log, moment, 154, text, None)
-    for task in victims if event.ends != "none" else ():
-        moment += PREEMPTING
-        if event.ends == "all" and code != 45:
+    if event.recovery:
+        new = f"0x{event.recovery:x} ({RECOVERY[event.recovery]})"
+        write(device, log, moment, 154, f"GPU recovery action changed from 0x0 ({RECOVERY[0]}) to {new}", None)
+    for task in victims if event.victims != "none" else ():
+        moment += _TIMING["preempt"]
+        if event.victims == "all" and code != 45:
             write(device, log, moment, 45, f"Ch 00000010 caused by previous Xid {code}", task)
         device.end(task.pid, at)
         end(task, event.error)
@@ -183,14 +174,17 @@ def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending,
 
 def _victims(device: Device, event: Xid) -> list[Task]:
     tasks = sorted(device.tasks.values(), key=lambda task: task.pid)
-    return tasks if event.ends == "all" else tasks[:1]
+    return tasks if event.victims == "all" else tasks[:1]
 
 
-def _announce(device: Device, log: KernelLog, at: datetime) -> None:
-    if not device.announced:
-        log.write(at, f"NVRM: GPU at PCI:{device.bus}: {device.uuid}", ERROR_LEVEL)
-        log.write(at, f"NVRM: GPU Board Serial Number: {device.serial}", ERROR_LEVEL)
+def _announce(device: Device, log: KernelLog, at: datetime) -> datetime:
+    """Name the device before its first event since the driver was loaded; return when the event is written."""
+    if device.announced:
+        return at
+    log.write(at, f"NVRM: GPU at PCI:{device.bus}: {device.uuid}", ERROR_LEVEL)
+    log.write(at + _TIMING["serial"], f"NVRM: GPU Board Serial Number: {device.serial}", ERROR_LEVEL)
     device.announced = True
+    return at + _TIMING["announced"]
 
 
 def write(device: Device, log: KernelLog, at: datetime, code: int, line: str, task: Task | None) -> None:
@@ -205,7 +199,7 @@ def write(device: Device, log: KernelLog, at: datetime, code: int, line: str, ta
 
 
 def _damage(device: Device, event: Xid, at: datetime, cause: int) -> None:
-    trouble = replace(device.trouble, **dict(event.trouble))
+    trouble = replace(device.trouble, **event.device)
     if event.link is not None:
         trouble = replace(trouble, links_down=trouble.links_down | {event.link})
     remap = device.state.remap

@@ -28,7 +28,7 @@ FAULTS = {
     74: ("NVLink: fatal error detected on link 2", 220, 46, RESET, "NVLINK Error"),
     79: ("GPU has fallen off the bus.", 719, 100, REBOOT, "GPU has fallen off the bus"),
     94: ("Contained: SM (0x1). RST: No, D-RST: No", 226, 0, "", "Contained ECC error"),
-    95: ("Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", 719, 214, RESET, "Uncontained ECC error"),
+    95: ("Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No", 719, 46, RESET, "Uncontained ECC error"),
     109: ("errorString CTX SWITCH TIMEOUT", 719, 46, RESET, "Context Switch Timeout Error"),
     119: ("waiting for RPC response from GPU0 GSP!", 999, 999, REBOOT, "GSP RPC Timeout"),
     120: ("GSP task panic", 999, 999, REBOOT, "GSP Error"),

@@ -37,7 +37,7 @@ def test_it_is_invisible_unless_asked():
 
 
 @pytest.mark.parametrize(
-    ("xid", "error"), [("79", 100), ("48", 214), ("94", 214), ("95", 999), ("43", 702), ("74", 220)]
+    ("xid", "error"), [("79", 100), ("48", 214), ("94", 214), ("95", 999), ("43", 719), ("74", 220)]
 )
 def test_each_xid_gives_the_error_of_its_failure(xid, error):
     assert seen(CUDA_FAULT_INJECTION_ENABLED="1", CUDA_XID_TYPE=xid) == f"{error} {error} -1 kept"
