@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
-from faults.inventory import GPU, MIG_LABEL, PRODUCT_LABEL, Inventory, NodeKind, described, lacking, suits
+from faults.inventory import GPU, PRODUCT_LABEL, Inventory, NodeKind, described, lacking, suits
 from faults.packs import NodePool, Pack, Requires
 from faults.toolbox_nodes import EFFECT, NODE_ROLE
 
@@ -115,7 +115,8 @@ def refusal(packs: Sequence[Pack]) -> str:
 
 
 def _missing(packs: Sequence[Pack], requires: Requires) -> list[str]:
-    unknown = [pool for pool in requires.pools if pool.products and not PRODUCT_LABELS.keys() & set(pool.products)]
+    known = PRODUCT_LABELS.keys()
+    unknown = [pool for pool in requires.pools if pool.mig or (pool.products and not known & set(pool.products))]
     without_addons = replace(requires, addons=())
     return [described(pool) for pool in unknown] or [*lacking(shape_for(packs).inventory, without_addons)]
 
@@ -129,7 +130,7 @@ def _toolbox_product(wanted: Iterable[Requires]) -> str:
 
 def _add(pools: list[PracticePool], wanted: NodePool) -> None:
     """Add nodes for a pool, or make those more that were added for another and are of the same kind."""
-    labels = tuple(sorted({**wanted.labels, **({MIG_LABEL: wanted.mig} if wanted.mig else {})}.items()))
+    labels = tuple(sorted(wanted.labels.items()))
     taints = {(taint.key, taint.effect, taint.value) for taint in wanted.taints} | ({TAINT} if wanted.gpus else set())
     product = next((name for name in wanted.products if name in PRODUCT_LABELS), PRODUCT)
     made = PracticePool(wanted.count, wanted.gpus, product, labels, tuple(sorted(taints)))

@@ -45,7 +45,6 @@ def test_a_practice_cluster_has_what_a_gpu_cluster_has(cluster, kube):
                 "nvidia-device-plugin",
                 "gpu-feature-discovery",
                 "nvidia-dcgm-exporter",
-                "nvidia-mig-manager",
                 "nvidia-driver-ctr",
                 "nvidia-container-toolkit-ctr",
                 "nvidia-operator-validator",

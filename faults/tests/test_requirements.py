@@ -200,9 +200,9 @@ def test_pools_are_added_to_the_usual_ones_and_shared_by_all_packs():
     assert lacks(shape.inventory, [wanted[0]], "it") == ""
 
 
-def test_partitions_are_asked_for_by_the_label_of_the_mig_manager():
-    asked = shape_for([made(requires={"pools": [MIG]})]).dump()
-    assert asked["nodes"][-1]["labels"] == {"nvidia.com/mig.config": "all-1g.10gb"}
+def test_no_practice_cluster_has_partitions():
+    pack = made(requires={"pools": [MIG]})
+    assert "the MIG configuration all-1g.10gb" in lacks(shape_for([pack]).inventory, [pack], "a practice cluster")
 
 
 def test_a_toolbox_with_a_gpu_has_a_node_of_its_own_which_is_nobody_elses():

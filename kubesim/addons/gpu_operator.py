@@ -1,12 +1,9 @@
-"""The GPU operator: tells in its ClusterPolicy whether all its parts run, and labels nodes whose GPUs MIG can cut."""
+"""The GPU operator: tells in its ClusterPolicy whether all its parts run."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import orjson
 
-from kubesim.addons.mig_manager import CONFIG, DEPLOY
 from kubesim.addons.operator import Discovery, Operator
 from kubesim.controllers.base import Context, Controller, queue_key
 from kubesim.errors import Obj, tolerating
@@ -14,39 +11,6 @@ from kubesim.kubelet.duties import Post
 from kubesim.times import stamp
 
 POLICIES = "clusterpolicies.nvidia.com"
-CAPABLE, MANAGER, FIRST = "nvidia.com/mig.capable", f"{DEPLOY}mig-manager", "all-disabled"
-
-
-class Labeller(Controller):
-    """Labels nodes."""
-
-    source = "gpu-operator"
-
-    def __init__(self, context: Context, post: Post) -> None:
-        super().__init__(context)
-        self._post = post
-        self._nodes = self.informers["nodes"]
-
-    def listen(self) -> None:
-        """Watch the nodes."""
-        self.watch_own(self._nodes)
-
-    async def sync(self, namespace: str, name: str) -> None:
-        """Give one node the labels that it lacks."""
-        node = self._nodes.get("", name)
-        labels = (node["metadata"].get("labels") or {}) if node is not None else {}
-        if labels.get(CAPABLE) != "true":
-            return
-        lacking = {key: value for key, value in ((MANAGER, "true"), (CONFIG, FIRST)) if not labels.get(key)}
-        for key, value in lacking.items():
-            self._say("Setting node label", name, key, value)
-        if lacking:
-            with tolerating(404):
-                await self._nodes.patch({"metadata": {"name": name}}, {"metadata": {"labels": lacking}})
-
-    def _say(self, message: str, node: str, label: str, value: str) -> None:
-        line = {"level": "info", "logger": "controllers.ClusterPolicy", "msg": message, "NodeName": node}
-        self._post.say(orjson.dumps({**line, "Label": label, "Value": value}).decode())
 
 
 class Policy(Controller):
@@ -104,21 +68,9 @@ def _state(name: str) -> str:
     return "state-" + name.removeprefix("nvidia-").removesuffix("-daemonset")
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
-    """The operator's parts: a cluster from before there were policies has the first one alone."""
-
-    parts: tuple[Operator, ...]
-
-    def stop(self) -> None:
-        """End them."""
-        for part in self.parts:
-            part.stop()
-
-
-def begin(post: Post) -> Programs:
-    """Begin to label, and to tell."""
-    return Programs((Operator(post, Labeller), Operator(post, Policy)))
+def begin(post: Post) -> Operator:
+    """Begin to tell."""
+    return Operator(post, Policy)
 
 
 CHECK_S = 0.1

@@ -17,7 +17,7 @@ from kubesim.addons.sentinel_monitor import CHECK, UUID
 from kubesim.conditions import condition_of
 from kubesim.controllers.base import Context, Controller, is_ending
 from kubesim.errors import ApiError, Obj, tolerating
-from kubesim.gpu.mig import MigError
+from kubesim.gpu.board import NoReset
 from kubesim.gpu.xids import USER
 from kubesim.kubelet.duties import Post
 from kubesim.times import parse, stamp
@@ -410,7 +410,7 @@ class Resetter(Janitor):
             try:
                 board.reset(device.index, now)
                 line = f"nvsentinel-gpu-reset: GPU reset executed: {device.uuid}, success: true"
-            except MigError:
+            except NoReset:
                 line, done = f"nvsentinel-gpu-reset: GPU reset executed: {device.uuid}, success: false", False
             board.log.write(now, line, facility=USER)
         if done:

@@ -28,7 +28,7 @@ class Access:
 
     def view(self, at: datetime) -> View:
         """Return what nvidia-smi sees at a moment."""
-        return View(self.board, at, "" if self.privileged else self.owner, tuple(self.slots()))
+        return View(self.board, at, "" if self.privileged else self.owner, tuple(self.devices()))
 
     @property
     def has_driver(self) -> bool:
@@ -41,13 +41,13 @@ class Access:
         """Whether the container toolkit puts the driver's programs and libraries into the container."""
         return self.owner in self.board.given or bool(self.asked)
 
-    def slots(self) -> list[tuple[Device, int | None]]:
-        """Return the devices, with the MIG instances, that the container has: of a privileged one all."""
+    def devices(self) -> list[Device]:
+        """Return the devices that the container has: of a privileged one all."""
         if self.owner in self.board.given:
             return self.board.visible(self.owner)
         words = {word.strip() for word in self.asked.split(",")}
         every = self.privileged or "all" in words
-        return [(each, None) for each in self.board.devices if every or words & {str(each.index), each.uuid}]
+        return [each for each in self.board.devices if every or words & {str(each.index), each.uuid}]
 
     def driver_error(self) -> int:
         """Return CUDA's error where the driver cannot be used by anybody in the container; 0 where it can."""

@@ -10,10 +10,8 @@ from typing import Any
 from zlib import crc32
 
 from kubesim import data
-from kubesim.gpu import mig
 from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.mig import Instance
 from kubesim.gpu.products import Product, driver, machine_of
 from kubesim.gpu.xids import KernelLog, strike, write
 
@@ -36,16 +34,19 @@ SHORT = (
 )
 
 
+class NoReset(Exception):
+    """A device cannot be reset; the message is the driver's."""
+
+
 class NoDevice(Exception):
     """The device plugin has not as many healthy devices as were asked for; the message is the kubelet's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What one container was given: a device, or one instance of it (``replica`` where time-slicing shares it)."""
+    """What one container was given: a device (``replica`` where time-slicing shares it)."""
 
     device: int
-    instance: int | None = None
     replica: int = 0
 
 
@@ -92,11 +93,6 @@ class Board:
         """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
         self.library = driver().version
         """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
-        self.strategy = "mixed"
-        """How the device plugin tells of MIG instances: each size as a resource of its own (mixed), all as GPUs where
-        they are of one size (single), or not at all (none)."""
-        self._told: set[str] = set()
-        """The resources that the node has had: a kubelet goes on to tell of them, as none."""
         self.engine = Engine()
         """What the node's DCGM host engine keeps in mind."""
         self.toolkit = True
@@ -121,45 +117,13 @@ class Board:
         self._log_boot()
 
     def resources(self) -> dict[str, int]:
-        """Return what the device plugin advertises as capacity: whole devices, and MIG instances by their size."""
-        found: dict[str, int] = dict.fromkeys([GPU, *sorted(self._told)], 0) if self.devices else {}
-        for device in self.devices:
-            for resource, slots in self._slots(device).items():
-                found[resource] = found.get(resource, 0) + len(slots)
-        self._told |= found.keys() - {GPU}
-        return found
-
-    def invalid_cut(self) -> str:
-        """Return why a plugin of strategy single cannot tell of the devices, in its words; empty where it can."""
-        sizes = [[item.profile.name for item in device.instances] for device in self.devices if device.mig_mode]
-        if self.strategy != "single" or not sizes:
-            return ""
-        if len(sizes) < len(self.devices):
-            return "all devices on the node must be configured with the same migEnabled value"
-        if not all(sizes):
-            return "at least one device with migEnabled=true was not configured correctly: no MIG devices configured"
-        several = len({name for each in sizes for name in each}) > 1
-        return "more than one MIG device type present on node" if several else ""
-
-    def _slots(self, device: Device) -> dict[str, list[Slot]]:
-        """Return what a device gives, by resource."""
-        if not device.mig_mode or self.strategy == "none":
-            return {GPU: [Slot(device.index, None, replica) for replica in range(self.replicas)]}
-        if self.invalid_cut():
-            return {}
-        found: dict[str, list[Slot]] = {}
-        for item in device.instances:
-            resource = GPU if self.strategy == "single" else item.profile.resource
-            found.setdefault(resource, []).append(Slot(device.index, item.id))
-        return found
+        """Return what the device plugin advertises as capacity."""
+        return {GPU: len(self.devices) * self.replicas} if self.devices else {}
 
     def healthy(self) -> dict[str, int]:
         """Return the same of devices that are well: what the node has as allocatable."""
-        found = dict.fromkeys(self.resources(), 0)
-        for device in self.devices:
-            for resource, slots in self._slots(device).items():
-                found[resource] += len(slots) if self._well(device) else 0
-        return found
+        well = sum(map(self._well, self.devices)) * self.replicas
+        return dict.fromkeys(self.resources(), well)
 
     def free(self, resource: str) -> int:
         """Return how many healthy slots nobody has."""
@@ -199,20 +163,15 @@ class Board:
     def start(self, task: Task, only: int | None = None) -> None:
         """Let a process run on everything its container has, or on the GPU that it sees under a number."""
         for slot in self.given.get(task.owner, ("", ()))[1][slice(only, None if only is None else only + 1)]:
-            self.devices[slot.device].start(
-                Task(task.pid, task.name, task.owner, task.load, task.since, slot.instance)
-            )
+            self.devices[slot.device].start(task)
 
-    def visible(self, owner: str) -> list[tuple[Device, int | None]]:
-        """Return what a container sees as GPU 0, 1, ...: its devices and instances."""
-        return [(self.devices[slot.device], slot.instance) for slot in self.given.get(owner, ("", ()))[1]]
+    def visible(self, owner: str) -> list[Device]:
+        """Return what a container sees as GPU 0, 1, ..."""
+        return [self.devices[slot.device] for slot in self.given.get(owner, ("", ()))[1]]
 
     def environment(self, owner: str) -> dict[str, str]:
         """Return the variables that the device plugin sets in a container."""
-        names = [
-            next((item.uuid for item in device.instances if item.id == instance), device.uuid)
-            for device, instance in self.visible(owner)
-        ]
+        names = [device.uuid for device in self.visible(owner)]
         return {"NVIDIA_VISIBLE_DEVICES": ",".join(names)} if names else {}
 
     def xid(self, index: int, code: int, at: datetime) -> None:
@@ -233,12 +192,12 @@ class Board:
             self._told_of(task, error)
 
     def reset(self, index: int, at: datetime) -> None:
-        """Reset a device (``nvidia-smi --gpu-reset``). Raises mig.MigError while it is in use, or lost."""
+        """Reset a device (``nvidia-smi --gpu-reset``). Raises NoReset while it is in use, or lost."""
         device = self.devices[index]
         if device.trouble.lost:
-            raise mig.MigError("GPU is lost")
+            raise NoReset("GPU is lost")
         if device.tasks:
-            raise mig.MigError("In use by another client")
+            raise NoReset("In use by another client")
         device.reset(at)
         if self.managed:
             self.look_again()
@@ -255,7 +214,7 @@ class Board:
         self.engine = Engine()
         for device in self.devices:
             device.reset(at)
-            device.change(at, instances=(), given=())
+            device.change(at, given=())
         self._log_boot()
         self.look_again()
 
@@ -348,68 +307,27 @@ class Board:
 
     def _software(self) -> dict[str, Any]:
         known = {"built": self.built, "unloaded": sorted(self.unloaded), "fabric": self.fabric}
-        return {"library": self.library, "toolkit": self.toolkit, "strategy": self.strategy, **known}
+        return {"library": self.library, "toolkit": self.toolkit, **known}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Bring the devices to what ``dump`` has told of them."""
         self.marked, self.managed = set(saved["marked"]), saved["managed"]
         self.library, self.toolkit = saved["library"], saved["toolkit"]
-        self.strategy = saved.get("strategy", "mixed")
         self.built, self.fabric = saved.get("built", True), saved.get("fabric", True)
         self.unloaded = frozenset(saved.get("unloaded", ()))
         self.without_driver = None if self.loaded else self.booted
         for device, state in zip(self.devices, saved["devices"], strict=False):
             device.restore(state)
         for owner, (name, slots) in saved.get("given", {}).items():
-            self.given[owner] = (name, tuple(Slot(*slot) for slot in slots))
+            self.given[owner] = (name, tuple(Slot(slot[0], slot[-1]) for slot in slots))
         self._tell_devices(self.booted)
-
-    def set_mig(self, index: int, on: bool, at: datetime) -> None:
-        """Switch MIG mode (it needs an idle device; an Ampere waits for its next reset). Raises mig.MigError."""
-        device = self.devices[index]
-        if not self.product.mig:
-            raise mig.MigError("Not Supported")
-        if device.trouble.lost:
-            raise mig.MigError("GPU is lost")
-        if device.mig_mode == on:
-            device.set(at, mig_pending=None)
-            return
-        if device.tasks or device.instances:
-            if on and self.product.family == "ampere":
-                device.set(at, mig_pending=on)
-            raise mig.MigError("In use by another client")
-        device.set(at, mig_pending=on)
-        device.reset(at)
-        self.changed()
-
-    def create_instance(self, index: int, profile: str, at: datetime) -> Instance:
-        """Make a GPU instance with its compute instance. Raises mig.MigError with the driver's word."""
-        device = self.devices[index]
-        if device.trouble.lost:
-            raise mig.MigError("GPU is lost")
-        if not device.mig_mode:
-            raise mig.MigError("MIG mode is not enabled")
-        made = mig.create(self.product, device.instances, mig.profile(self.product, profile), device.uuid)
-        device.change(at, instances=(*device.instances, made))
-        self.changed()
-        return made
-
-    def destroy_instance(self, index: int, number: int, at: datetime) -> None:
-        """Remove a GPU instance. Raises mig.MigError while it is used, or where there is none."""
-        device = self.devices[index]
-        if all(item.id != number for item in device.instances):
-            raise mig.MigError("Not Found")
-        if any(task.instance == number for task in device.tasks.values()):
-            raise mig.MigError("In use by another client")
-        device.change(at, instances=tuple(item for item in device.instances if item.id != number))
-        self.changed()
 
     def _tell_devices(self, at: datetime) -> None:
         """Let each device know to whom it is given, for what is recorded of it."""
-        found: dict[int, list[tuple[int | None, str]]] = {device.index: [] for device in self.devices}
+        found: dict[int, list[str]] = {device.index: [] for device in self.devices}
         for owner, (_, slots) in self.given.items():
             for slot in slots:
-                found[slot.device].append((slot.instance, owner))
+                found[slot.device].append(owner)
         for device in self.devices:
             if device.state.given != tuple(found[device.index]):
                 device.change(at, given=tuple(found[device.index]))
@@ -420,7 +338,7 @@ class Board:
             slot
             for device in self.devices
             if self._well(device)
-            for slot in self._slots(device).get(resource, ())
+            for slot in (Slot(device.index, replica) for replica in range(self.replicas if resource == GPU else 0))
             if slot not in taken
         ]
 

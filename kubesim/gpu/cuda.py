@@ -28,7 +28,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.mig import COMPUTE_SLICES, Instance
 from kubesim.gpu.products import Load, loads
 from kubesim.gpu.xids import CUDA_ERRORS
 
@@ -57,22 +56,20 @@ class CudaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CudaDevice:
-    """A device under the number by which one process knows it: a whole GPU, or one MIG instance."""
+    """A device under the number by which one process knows it."""
 
     ordinal: int
     device: Device
-    instance: Instance | None = None
 
     @property
     def name(self) -> str:
         """The name in cudaDeviceProp."""
-        name = self.device.product.name
-        return f"{name} MIG {self.instance.profile.name}" if self.instance else name
+        return self.device.product.name
 
     @property
     def uuid(self) -> str:
-        """The UUID, with its prefix GPU- or MIG-."""
-        return self.instance.uuid if self.instance else self.device.uuid
+        """The UUID, with its prefix GPU-."""
+        return self.device.uuid
 
     @property
     def capability(self) -> tuple[int, int]:
@@ -83,60 +80,39 @@ class CudaDevice:
     @property
     def total(self) -> int:
         """The bytes of memory that programs may share (totalGlobalMem)."""
-        if self.instance:
-            return self.instance.profile.memory_mib * MIB
         return (self.device.product.memory - self.device.product.reserved) * MIB
-
-    @property
-    def share(self) -> float:
-        """The part of the device's compute that it is."""
-        return self.instance.profile.slices / COMPUTE_SLICES if self.instance else 1.0
 
     @property
     def multiprocessors(self) -> int:
         """The number of streaming multiprocessors."""
-        return max(int(self.device.product.multiprocessors * self.share / 2) * 2, 1)
+        return self.device.product.multiprocessors
 
     def tasks(self, at: datetime) -> list[Task]:
         """Return the processes on it."""
-        number = self.instance.id if self.instance else None
-        return [task for task in self.device.state_at(at).tasks if task.instance == number]
+        return list(self.device.state_at(at).tasks)
 
     def held(self, at: datetime) -> int:
         """Return the bytes that processes hold on it."""
         return sum(self.device.held(task, at) for task in self.tasks(at)) * MIB
 
 
-def visible(found: list[tuple[Device, int | None]], environment: Mapping[str, str]) -> tuple[CudaDevice, ...]:
-    """Return what CUDA enumerates of the devices (with MIG instance) that a container has.
+def visible(found: list[Device], environment: Mapping[str, str]) -> tuple[CudaDevice, ...]:
+    """Return what CUDA enumerates of the devices that a container has.
 
-    Lost devices do not answer; of MIG instances a process sees the first alone; CUDA_VISIBLE_DEVICES chooses and
-    orders by number or by the beginning of a UUID, and ends at its first word that names none. Sources: CUDA C++
-    programming guide, "CUDA environment variables"; NVIDIA MIG user guide, "CUDA device enumeration".
+    Lost devices do not answer; CUDA_VISIBLE_DEVICES chooses and orders by number or by the beginning of a UUID, and
+    ends at its first word that names none. Source: CUDA C++ programming guide, "CUDA environment variables".
     """
-    known = [_enumerated(device, number) for device, number in found if not device.trouble.lost]
-    there = [each for each in known if each is not None]
+    there = [CudaDevice(0, device) for device in found if not device.trouble.lost]
     wanted = environment.get(VISIBLE)
     chosen = there if wanted is None else _choose(there, wanted)
-    cut = next((each for each in chosen if each.instance), None)
-    chosen = [cut] if cut else chosen
     return tuple(replace(each, ordinal=number) for number, each in enumerate(chosen))
-
-
-def _enumerated(device: Device, number: int | None) -> CudaDevice | None:
-    """Return a device as CUDA enumerates it; None for a whole one in MIG mode without instances."""
-    if number is None and not device.mig_mode:
-        return CudaDevice(0, device)
-    instance = next((item for item in device.instances if number in (None, item.id)), None)
-    return CudaDevice(0, device, instance) if instance else None
 
 
 def _choose(there: list[CudaDevice], wanted: str) -> list[CudaDevice]:
     chosen: list[CudaDevice] = []
-    whole = [each for each in there if not each.instance]
     for word in (part.strip() for part in wanted.split(",")):
         if word.isdecimal():
-            found = next(iter((whole or there)[int(word) : int(word) + 1]), None)
+            found = next(iter(there[int(word) : int(word) + 1]), None)
         else:
             found = next((each for each in there if len(word) > 4 and each.uuid.startswith(word)), None)
         if found is None:
@@ -180,8 +156,8 @@ class Cuda:
             board = self._access.board
             if code := self._access.driver_error():
                 raise CudaError(code)
-            devices = self._access.slots()
-            if devices and all(device.trouble.stalled for device, _ in devices):
+            devices = self._access.devices()
+            if devices and all(device.trouble.stalled for device in devices):
                 raise CudaError(UNKNOWN, GSP_TIMEOUT_S)
             if not (found := visible(devices, self._environment)):
                 raise CudaError(NO_DEVICE)
@@ -217,9 +193,8 @@ class Cuda:
             raise CudaError(OUT_OF_MEMORY)
         self._held[ordinal], self._doing[ordinal] = 0, context
         self._access.board.clients[self._pid] = self._strike
-        number = seen.instance.id if seen.instance else None
         load = self._load(ordinal)
-        seen.device.start(Task(self._pid, self._name, self._access.owner, load, self._now(), number))
+        seen.device.start(Task(self._pid, self._name, self._access.owner, load, self._now()))
         return seen
 
     def memory(self, ordinal: int) -> tuple[int, int]:
@@ -272,8 +247,8 @@ class Cuda:
     def flops(self, ordinal: int, kind: str = "fp32") -> float:
         """Return the floating-point operations per second that this process could have of a device.
 
-        ``kind``: fp32, tf32, or fp16 (bf16 is as fast). MIG gives its slices, time-slicing a part to each process
-        that works, a hot device less. Raises ``CudaError``.
+        ``kind``: fp32, tf32, or fp16 (bf16 is as fast). Time-slicing gives a part to each process that works, a hot
+        device less. Raises ``CudaError``.
         """
         seen = self.device(ordinal)
         return seen.device.product.tflops[kind] * 1e12 * self.speed(ordinal)
@@ -283,7 +258,7 @@ class Cuda:
         seen, trouble = self.device(ordinal), self.device(ordinal).device.trouble
         working = [task for task in seen.tasks(self._now()) if task.pid != self._pid and task.load.util[1] > 5]
         slow = SLOWED if trouble.hot or trouble.power_brake else 1.0
-        return seen.share * slow / (1 + len(working))
+        return slow / (1 + len(working))
 
     def close(self) -> None:
         """End: contexts and memory are gone."""

@@ -11,14 +11,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from kubesim.gpu.mig import COMPUTE_SLICES, Instance
 from kubesim.gpu.products import Load, Product
 
 COOLING_S = 45.0
 """Time constant of heating and cooling."""
 MAX_STATES = 512
-CUT_POWER = 0.65
-"""How the power of an instance falls with its slices: three of seven take 58 % of what the whole device takes."""
 UNAVAILABLE = 46
 """CUDA's error where a device takes no new process (cudaErrorDevicesUnavailable)."""
 NVLINK_GBPS = {"ampere": 25.0, "hopper": 26.562, "blackwell": 53.125}
@@ -27,14 +24,13 @@ NVLINK_GBPS = {"ampere": 25.0, "hopper": 26.562, "blackwell": 53.125}
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A process with a context on a device (or an instance of it). ``owner`` is ``namespace/pod/container``."""
+    """A process with a context on a device. ``owner`` is ``namespace/pod/container``."""
 
     pid: int
     name: str
     owner: str
     load: Load
     since: datetime
-    instance: int | None = None
 
     def elapsed(self, at: datetime) -> float:
         """Return its age in seconds."""
@@ -96,8 +92,6 @@ class Settings:
     compute_mode: str = "Default"
     power_limit: float = 0.0
     """0 for the product's own."""
-    mig_pending: bool | None = None
-    """The MIG mode after the next reset, where it differs from that of now."""
 
     @classmethod
     def load(cls, saved: dict[str, Any]) -> Settings:
@@ -115,10 +109,8 @@ class State:
     heat: float
     energy_mj: float = 0.0
     tasks: tuple[Task, ...] = ()
-    given: tuple[tuple[int | None, str], ...] = ()
-    """(instance, owner) of those to whom it is given."""
-    instances: tuple[Instance, ...] = ()
-    mig_mode: bool = False
+    given: tuple[str, ...] = ()
+    """The owners of it."""
     settings: Settings = Settings()
     trouble: Trouble = Trouble()
     ecc: Ecc = Ecc()
@@ -173,16 +165,6 @@ class Device:
     def trouble(self) -> Trouble:
         """What is wrong with it now."""
         return self.state.trouble
-
-    @property
-    def instances(self) -> tuple[Instance, ...]:
-        """The GPU instances it is cut into."""
-        return self.state.instances
-
-    @property
-    def mig_mode(self) -> bool:
-        """Whether it can be cut into instances."""
-        return self.state.mig_mode
 
     @property
     def settings(self) -> Settings:
@@ -241,15 +223,12 @@ class Device:
         self.change(at, settings=replace(self.settings, **changes))  # type: ignore[arg-type]
 
     def reset(self, at: datetime) -> None:
-        """Reset the device: the volatile is zero again, what was pending takes effect, its processes are gone."""
+        """Reset the device: the volatile is zero again, its processes are gone."""
         self.announced = False
-        pending = self.settings.mig_pending
         self.change(
             at,
             tasks=(),
             settings=Settings(persistence=self.settings.persistence),
-            mig_mode=self.mig_mode if pending is None else pending,
-            instances=() if pending is False else self.instances,
             trouble=Trouble(narrow=self.trouble.narrow),
             ecc=self.state.ecc.reset(),
             remap=replace(self.state.remap, pending=False),
@@ -258,13 +237,11 @@ class Device:
         )
 
     def dump(self) -> dict[str, Any]:
-        """Return what is wrong with it, what it counts of that, and how it is cut: what ``restore`` takes."""
+        """Return what is wrong with it, what it counts of that, and what was set: what ``restore`` takes."""
         state, links = self.state, sorted(self.trouble.links_down)
         trouble = {**asdict(self.trouble), "links_down": links}
-        cut = {"mig": state.mig_mode, "instances": [item.dump() for item in state.instances]}
-        cut["settings"] = asdict(state.settings)
         counts = {"ecc": asdict(state.ecc), "remap": asdict(state.remap), "replays": state.replays, "xid": state.xid}
-        return {"trouble": trouble, "announced": self.announced, **counts, **cut}
+        return {"trouble": trouble, "announced": self.announced, **counts, "settings": asdict(state.settings)}
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Be as ``dump`` has told from the last moment on that is known, after a journey through JSON."""
@@ -279,25 +256,16 @@ class Device:
             replays=saved["replays"],
             xid=saved["xid"],
             settings=Settings.load(saved.get("settings") or {}),
-            mig_mode=saved.get("mig", False),
-            instances=tuple(Instance.load(self.product, item) for item in saved.get("instances", ())),
         )
-
-    def total(self, instance: int | None = None) -> int:
-        """Return the MiB of the device, or of one instance."""
-        return next((i.profile.memory_mib for i in self.instances if i.id == instance), self.product.memory)
 
     def held(self, task: Task, at: datetime) -> int:
         """Return the MiB that one process holds."""
-        return task.load.held(self.total(task.instance), task.elapsed(at))
+        return task.load.held(self.product.memory, task.elapsed(at))
 
-    def used(self, at: datetime, instance: int | None = None) -> int:
-        """Return the MiB that processes hold of an instance, or of the whole with the driver's own in instances."""
-        tasks = [t for t in self.state_at(at).tasks if instance is None or t.instance == instance]
-        own = sum(item.own_mib for item in self.state_at(at).instances) if instance is None else 0
-        return min(
-            sum(self.held(task, at) for task in tasks) + own, self.total(instance) - self.product.reserved // 2
-        )
+    def used(self, at: datetime) -> int:
+        """Return the MiB that processes hold of it."""
+        held = sum(self.held(task, at) for task in self.state_at(at).tasks)
+        return min(held, self.product.memory - self.product.reserved // 2)
 
 
 def limit(product: Product, settings: Settings) -> float:
@@ -306,13 +274,8 @@ def limit(product: Product, settings: Settings) -> float:
 
 
 def power_share(state: State, share: Callable[[Task], float]) -> float:
-    """Return how much of its power a device uses: its busiest process, or all on its instances together."""
-    shares = [(share(task), task.instance) for task in state.tasks]
-    if not state.mig_mode:
-        return min(max((each for each, _ in shares), default=0.0), 1.0)
-    slices = {item.id: item.profile.slices for item in state.instances}
-    parts = (each * (slices.get(number or 0, 0) / COMPUTE_SLICES) ** CUT_POWER for each, number in shares)
-    return min(float(sum(parts)), 1.0)
+    """Return how much of its power a device uses: its busiest process decides."""
+    return min(max(map(share, state.tasks), default=0.0), 1.0)
 
 
 def mean_power(product: Product, state: State) -> float:

@@ -269,7 +269,7 @@ def _btree(count: int, at: int, *, mirrored: bool) -> tuple[int, tuple[int, int]
 
 def _links(device: Device) -> int:
     """Return how many NVLinks of a device work."""
-    return 0 if device.mig_mode else device.product.nvlinks - len(device.trouble.links_down)
+    return device.product.nvlinks - len(device.trouble.links_down)
 
 
 def _off(member: Member, name: str) -> bool:

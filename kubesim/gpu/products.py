@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -20,34 +20,6 @@ class Driver:
 
     version: str
     cuda: str
-
-
-@dataclass(frozen=True, slots=True)
-class MigProfile:
-    """One size of GPU instance: compute slices, the most of it on one device, memory in GiB, engines."""
-
-    name: str
-    id: int
-    slices: int
-    most: int
-    memory_gib: float
-    copy_engines: int
-    decoders: int
-
-    @property
-    def memory_mib(self) -> int:
-        """Memory of one instance, in steps of 128 MiB (the table has it as nvidia-smi rounds it)."""
-        return round(self.memory_gib * 8) * 128
-
-    @property
-    def ofas(self) -> int:
-        """Optical flow engines: the one of a device, for the whole or for an instance with media."""
-        return int(self.slices == 7 or "+me" in self.name)
-
-    @property
-    def resource(self) -> str:
-        """Name of the extended resource that the device plugin gives it (strategy mixed)."""
-        return f"nvidia.com/mig-{self.name.replace('+', '.')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +60,8 @@ class Product:
     machine: Machine
     bus: tuple[str, ...]
     numa: tuple[str, ...]
-    mig: dict[str, MigProfile] = field(default_factory=dict)
+    mig: bool = False
+    """Whether it could be cut into instances, which simulated nodes never do."""
 
     @property
     def speed(self) -> float:
@@ -124,9 +97,8 @@ def products() -> dict[str, Product]:
 
 
 def _product(key: str, entry: dict[str, Any]) -> Product:
-    mig = {name: MigProfile(name, *values) for name, values in entry.get("mig", {}).items()}
     fixed = {"machine": Machine(**entry["machine"]), "bus": tuple(entry["bus"]), "numa": tuple(entry["numa"])}
-    return Product(key=key, **{**entry, **fixed, "mig": mig})
+    return Product(key=key, **{**entry, **fixed})
 
 
 Range = tuple[float, float]

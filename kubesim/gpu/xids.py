@@ -193,8 +193,7 @@ def write(device: Device, log: KernelLog, at: datetime, code: int, line: str, ta
     text = line.format(function=f"{device.bus}.0", gpu=device.index, serial=device.serial, row=row)
     if not text.startswith("NVRM:"):
         process = f"pid={task.pid}, name={task.name}, " if task else ""
-        instance = f" GPU-I:{task.instance:02}" if task and task.instance is not None else ""
-        text = f"NVRM: Xid (PCI:{device.bus}{instance}): {code}, {process}{text}"
+        text = f"NVRM: Xid (PCI:{device.bus}): {code}, {process}{text}"
     log.write(at, text, ERROR_LEVEL)
 
 

@@ -28,7 +28,6 @@ _texts: data.Reader[dict[str, str]] = data.beside(__file__, "gpus.yaml")
 UPTIME = timedelta(days=9, hours=5, minutes=41)
 UPTIME_SPREAD_S = 14 * 86400
 """The shortest uptime of a machine of whose boot nothing is known; each has another."""
-MIG_PREFIX = "nvidia.com/mig-"
 RUNTIME_CLASSES = ("nvidia", "nvidia-cdi", "nvidia-legacy")
 """The classes of the operator that lead to the toolkit's own runtime."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
@@ -174,7 +173,7 @@ class NodeGpus:
             return _texts()["not_loaded"]
         if self.board.mismatched:
             return _texts()["mismatched"]
-        return _texts()["lost"] if any(device.trouble.lost for device, _ in self.board.visible(owner)) else ""
+        return _texts()["lost"] if any(device.trouble.lost for device in self.board.visible(owner)) else ""
 
     def allocate(self, owner: str, spec: Obj, now: datetime) -> dict[str, str]:
         """Give a container what its limits ask for and return the variables that come with it. Raises NoDevice.
@@ -184,7 +183,7 @@ class NodeGpus:
         """
         limits = (spec.get("resources") or {}).get("limits") or {}
         for resource, amount in limits.items():
-            if _is_device(resource) and resource in self.board.resources():
+            if resource == GPU and resource in self.board.resources():
                 count = int(quantity.parse(str(amount)))
                 if count:
                     self.board.allocate(owner, resource, count, now)
@@ -207,8 +206,7 @@ class NodeGpus:
         for user in users:
             self.board.clients[user.pid] = die
             for seen in devices if user.device is None else devices[user.device : user.device + 1]:
-                number = seen.instance.id if seen.instance else None
-                task = Task(user.pid, user.name, owner, load, at, number)
+                task = Task(user.pid, user.name, owner, load, at)
                 seen.device.start(replace(task, load=_fitting(load, seen.device, task, alone=len(devices) == 1)))
         return [user.pid for user in users]
 
@@ -304,17 +302,12 @@ def _fitting(load: Load, device: Device, task: Task, *, alone: bool) -> Load:
     ``alone``: on this device only, so that nothing goes over its NVLinks.
     """
     load = replace(load, nvlink=(0.0, 0.0)) if alone else load
-    others = [each for each in device.tasks.values() if each.instance == task.instance and each.pid != task.pid]
-    total = device.total(task.instance)
-    free = total - (0 if task.instance is not None else device.product.reserved)
+    others, total = [each for each in device.tasks.values() if each.pid != task.pid], device.product.memory
+    free = total - device.product.reserved
     free -= sum(device.held(each, LATEST) for each in others)
     if load.held(total, math.inf) <= free:
         return load
     return replace(load, memory=0.0, mib=max(int(free * FITTING_SHARE), 0))
-
-
-def _is_device(resource: str) -> bool:
-    return resource == GPU or resource.startswith(MIG_PREFIX)
 
 
 def _wanted(pod: Obj) -> dict[str, int]:
@@ -322,7 +315,7 @@ def _wanted(pod: Obj) -> dict[str, int]:
     found: dict[str, int] = {}
     for spec in pod["spec"].get("containers") or ():
         for resource, amount in ((spec.get("resources") or {}).get("limits") or {}).items():
-            if _is_device(resource) and (count := int(quantity.parse(str(amount)))):
+            if resource == GPU and (count := int(quantity.parse(str(amount)))):
                 found[resource] = found.get(resource, 0) + count
     return found
 

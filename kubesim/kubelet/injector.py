@@ -15,7 +15,7 @@ import orjson
 from kubesim.api import quantity
 from kubesim.clock import Timer
 from kubesim.errors import Obj
-from kubesim.gpu.mig import MigError
+from kubesim.gpu.board import NoReset
 from kubesim.gpu.xids import xids
 from kubesim.kubelet.duties import Post
 from kubesim.network.fabric import HttpServer, Request, Response
@@ -120,7 +120,7 @@ class Injector(HttpServer):
         gpu = self._device(body)
         try:
             self._board.reset(gpu, self._post.clock.now())
-        except MigError as error:
+        except NoReset as error:
             raise Refusal(409, f"GPU {gpu}: {error}") from error
         return {"status": "reset", "gpu_id": gpu}
 

@@ -11,10 +11,6 @@ FAILED = (
     "E main.go:173] error starting plugins: error creating plugin manager: unable to create cdi spec file: "
     "failed to get CDI spec: failed to initialize NVML: {}"
 )
-INVALID = (
-    "E main.go:173] error starting plugins: error creating plugin manager: unable to create resource managers: "
-    "unable to build device map: error building device map: invalid MIG configuration: {}"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +24,6 @@ class DevicePlugin:
         self.post.machines.gpus(self.post.node).plugin_ends(self.post.owner, self.post.clock.now())
 
 
-def strategy(post: Post) -> str:
-    """Return how a plugin is told to tell of MIG instances."""
-    flag = next((word.partition("=")[2] for word in post.argv if word.startswith("--mig-strategy=")), "")
-    return flag or post.env.get("MIG_STRATEGY") or "none"
-
-
 def begin(post: Post) -> DevicePlugin:
     """Register the devices with the kubelet; without the driver's library there is nothing to register."""
     gpus = post.machines.gpus(post.node)
@@ -41,11 +31,6 @@ def begin(post: Post) -> DevicePlugin:
         return DevicePlugin(post)
     if why := gpus.nvml_error:
         post.clock.call_later(NVML_S, lambda: post.die(FAILED.format(why)))
-        return DevicePlugin(post)
-    board = gpus.board
-    board.strategy = strategy(post)
-    if wrong := board.invalid_cut():
-        post.clock.call_later(NVML_S, lambda: post.die(INVALID.format(wrong)))
         return DevicePlugin(post)
     gpus.plugin_starts(post.owner, post.say, resumed=post.resumed)
     return DevicePlugin(post)

@@ -124,7 +124,7 @@ class Rank:
             board = self.post.machines.gpus(self.post.node).board
         except KeyError:
             return True
-        return any(not device.usable or device.trouble.stalled for device, _ in board.visible(self.post.owner))
+        return any(not device.usable or device.trouble.stalled for device in board.visible(self.post.owner))
 
     async def _run(self) -> None:
         try:
@@ -303,7 +303,7 @@ def processes(post: Post, count: int, pid: int) -> list[Member]:
     """Return the ranks of a pod as NCCL knows them."""
     board, local = post.machines.gpus(post.node).board, post.env.get("LOCAL_RANK", "0")
     first, host = int(local[:4]) if local.isdecimal() else 0, post.pod["spec"].get("hostname")
-    devices = [device for device, _ in board.visible(post.owner)] or board.devices
+    devices = board.visible(post.owner) or board.devices
     return [
         Member(
             str(host or post.pod["metadata"]["name"]), pid + at, post.address, first + at,

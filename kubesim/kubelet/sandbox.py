@@ -280,7 +280,7 @@ class Sandbox:
         """Return what the metrics of a container's process depend on."""
         owner, gpus, instance = self.owner(container), self.host.node.gpus, container.instance
         assert instance is not None
-        devices = [device for device, _ in gpus.board.visible(owner)] if owner in gpus.given else []
+        devices = gpus.board.visible(owner) if owner in gpus.given else []
         started, env = instance.started_at.timestamp(), self.boxes[container.name].env
         return Course(started, usage.of(self.worker, container), env, owner, devices)
 

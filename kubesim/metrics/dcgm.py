@@ -32,8 +32,6 @@ XID = "DCGM_FI_DEV_XID_ERRORS"
 """The one counter of a device that has fallen off the bus: DCGM has its value from an event, not from the device."""
 _OTHERS: dict[str, Value] = {
     "memory_temperature_sensor": lambda reading: reading.memory_temperature or None,
-    "whole_util": lambda reading: None if reading.state.mig_mode else reading.util,
-    "whole_memory_util": lambda reading: None if reading.state.mig_mode else reading.memory_util,
     "nothing": lambda reading: 0.0,
     "replays": lambda reading: reading.state.replays,
     "xid": lambda reading: reading.state.xid,
@@ -114,7 +112,7 @@ def _time(moment: float) -> datetime:
 
 
 def _owners(state: State) -> Iterable[str]:
-    return dict.fromkeys(owner for _, owner in state.given) if state.given else _NOBODY
+    return dict.fromkeys(state.given) or _NOBODY
 
 
 _NOBODY = ("",)

@@ -102,7 +102,7 @@ def _below(machine: Machine, *, whole: bool) -> dict[str, str]:
     wires, found = machine.wires(), _settings(machine)
     if (access := machine.devices) is not None:
         apart = access.has_driver and not access.privileged and not whole
-        own = dict.fromkeys(device for device, _ in access.slots()) if apart else access.board.devices
+        own = dict.fromkeys(access.devices()) if apart else access.board.devices
         found |= driver_files(access.board, own)
     names = [each.name for each in wires.wires]
     found["net/dev"] += "".join(f"{name:>6}: {' '.join(['0'] * 16)}\n" for name in names)

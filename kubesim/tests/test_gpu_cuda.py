@@ -112,20 +112,6 @@ def test_a_device_in_exclusive_mode_takes_one_process():
     assert code(process(made, pid=4300).open, 0) == 46
 
 
-def test_a_mig_instance_is_a_device_of_its_own_with_its_part_of_memory_and_speed():
-    made = Board("node-a", products()["A100"], 1, BOOT)
-    made.devices[0].set(NOW, mig_pending=True)
-    made.devices[0].reset(NOW)
-    made.create_instance(0, "1g.10gb", NOW)
-    made.create_instance(0, "3g.40gb", NOW)
-    made.allocate(OWNER, "nvidia.com/mig-1g.10gb", 1, NOW)
-    (seen,) = (cuda := process(made)).devices()
-    assert seen.name == "NVIDIA A100-SXM4-80GB MIG 1g.10gb"
-    assert cuda.memory(0)[1] == 9728 << 20
-    assert cuda.flops(0, "fp16") == pytest.approx(312e12 / 7)
-    assert process(made, {"CUDA_VISIBLE_DEVICES": seen.uuid}).devices() == (seen,)
-
-
 def test_a_t4_is_slower_than_an_h100_and_neighbours_share_its_time():
     slow, fast = process(board("T4", 4, 1)), process(board())
     assert slow.flops(0, "fp16") < fast.flops(0, "fp16") / 10

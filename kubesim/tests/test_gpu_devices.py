@@ -1,4 +1,4 @@
-"""GPU devices: identity, readings that follow the work, MIG, allocation, Xid events, the kernel log."""
+"""GPU devices: identity, readings that follow the work, allocation, Xid events, the kernel log."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kubesim.gpu import mig
-from kubesim.gpu.board import GPU, Board, NoDevice
+from kubesim.gpu.board import GPU, Board, NoDevice, NoReset
 from kubesim.gpu.devices import Task
 from kubesim.gpu.products import loads, products
 from kubesim.gpu.readings import read
@@ -101,36 +100,6 @@ def test_time_slicing_spreads_before_it_shares():
     assert given == [0, 1, 0, 1]
 
 
-def test_instances_take_the_places_that_the_driver_gives(board):
-    board.set_mig(0, True, after(1))
-    made = [board.create_instance(0, name, BOOT) for name in ("3g.40gb", "2g.20gb", "1g.10gb", "19")]
-    assert [(item.id, item.start, item.size) for item in made] == [(2, 4, 4), (3, 0, 2), (9, 2, 1), (10, 3, 1)]
-    with pytest.raises(mig.MigError, match="Insufficient Resources"):
-        board.create_instance(0, "1g.10gb", BOOT)
-    assert board.resources() == {
-        GPU: 7, "nvidia.com/mig-3g.40gb": 1, "nvidia.com/mig-2g.20gb": 1, "nvidia.com/mig-1g.10gb": 2,
-    }  # fmt: skip
-    board.allocate(OWNER, "nvidia.com/mig-2g.20gb", 1, BOOT)
-    assert board.environment(OWNER)["NVIDIA_VISIBLE_DEVICES"] == made[1].uuid
-    board.destroy_instance(0, 3, BOOT)
-    assert board.create_instance(0, "2g.20gb", BOOT).id == 3
-
-
-@pytest.mark.parametrize("name", [name for name, product in products().items() if product.mig])
-def test_every_size_of_instance_fits_as_often_as_it_says(name):
-    product = products()[name]
-    for profile in product.mig.values():
-        assert mig.remaining(product, (), profile) == profile.most
-
-
-def test_a_device_in_use_is_not_cut(board):
-    work(board)
-    with pytest.raises(mig.MigError, match="In use by another client"):
-        board.set_mig(0, True, after(200))
-    with pytest.raises(mig.MigError, match="Not Supported"):
-        Board("n", products()["T4"], 1, BOOT).set_mig(0, True, BOOT)
-
-
 def test_a_gpu_that_falls_off_the_bus_takes_its_processes_and_says_so_in_the_drivers_order(board, died):
     work(board, count=2)
     board.xid(0, 79, after(200))
@@ -148,7 +117,7 @@ def test_a_gpu_that_falls_off_the_bus_takes_its_processes_and_says_so_in_the_dri
 
 def test_only_a_reboot_brings_back_a_lost_gpu_and_the_log_begins_anew(board):
     board.xid(0, 79, after(10))
-    with pytest.raises(mig.MigError, match="GPU is lost"):
+    with pytest.raises(NoReset, match="GPU is lost"):
         board.reset(0, after(20))
     board.reboot(after(100))
     assert board.healthy() == {GPU: 8}

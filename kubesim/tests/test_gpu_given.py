@@ -297,24 +297,6 @@ async def test_utilisation_is_the_same_in_nvidia_smi_dcgm_and_the_exporter():
         assert [each.value(at) for each in series] == [util for util, *_ in smi]
 
 
-async def test_a_mig_instance_is_all_that_its_container_has():
-    async with world(count=1, gpus=1, product="A100") as w:
-        board(w).set_mig(0, True, w.clock.now())
-        board(w).reset(0, w.clock.now())
-        board(w).create_instance(0, "1g.10gb", w.clock.now())
-        await w.tick(5)
-        limits = {"limits": {"nvidia.com/mig-1g.10gb": "1"}}
-        await w.create("pods", pod("train", container(PYTORCH, *TRAIN, resources=limits)))
-        big = container(PYTORCH, "python", "train.py", "--memory-gb", "16", resources=limits)
-        await w.tick(100)
-        assert rates(w, "train")[0] == pytest.approx(1243 / 7, rel=0.03)
-        assert "MIG 1g.10gb" in (await run(w, "train", "nvidia-smi", "-L"))[1]
-        await w.client.delete("pods", "train", "default")
-        await w.create("pods", pod("big", big, restartPolicy="Never"))
-        await w.tick(60)
-        assert "GPU 0 has a total capacity of 9.50 GiB" in log(w, "big")
-
-
 async def test_processes_that_share_a_gpu_share_its_speed_and_its_memory():
     async with world(count=1, gpus=1) as w:
         board(w).replicas = 2

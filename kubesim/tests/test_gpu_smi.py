@@ -37,9 +37,6 @@ def test_every_line_of_the_table_is_as_wide_as_its_frame(name):
     board.start(
         Task(4242, "/opt/conda/envs/training/bin/python3.11-with-a-long-name", OWNER, loads()["training"], BOOT)
     )
-    if product.mig:
-        board.set_mig(1, True, BOOT)
-        board.create_instance(1, next(iter(product.mig)), BOOT)
     lines = [line for line in smi(board, "")[0].splitlines()[1:] if line]
     assert {len(line) for line in lines} == {91}
 
@@ -142,14 +139,6 @@ def test_links_tell_their_errors(board):
     assert smi(board, "nvlink")[1] == 2
 
 
-def test_compute_instances_have_a_table_of_their_own(board):
-    board.set_mig(4, True, BOOT)
-    board.create_instance(4, "3g.40gb", BOOT)
-    out, _ = smi(board, "mig -lci")
-    assert "|   4       2       MIG 3g.40gb         2         0           0:3    |" in out
-    assert {len(line) for line in out.splitlines()} == {70}
-
-
 def test_a_lost_gpu_is_all_that_nvidia_smi_talks_of(board):
     board.xid(1, 79, NOW)
     out, status = smi(board, "")
@@ -171,18 +160,6 @@ def test_gpus_without_nvlink_meet_across_the_bus():
     board = Board("n", products()["L4"], 8, BOOT)
     row = smi(board, "topo -m")[0].splitlines()[1].split("\t")
     assert row[1:9] == [" X ", "PHB", "PHB", "PHB", "SYS", "SYS", "SYS", "SYS"]
-
-
-def test_instances_are_made_listed_and_removed_on_the_node_only(board):
-    assert smi(board, "-i 2 -mig 1")[0].startswith("Enabled MIG Mode for GPU 00000000:0A:00.0")
-    assert smi(board, "mig -i 2 -cgi 9,14 -C")[0].count("Successfully created GPU instance") == 2
-    assert "|   2  MIG 3g.40gb           9        2           4:4     |" in smi(board, "mig -lgi")[0]
-    assert smi(board, "mig --list-gpu-instances") == smi(board, "mig -lgi")
-    assert "  MIG 3g.40gb     Device  0: (UUID: MIG-" in smi(board, "-L")[0]
-    assert smi(board, "mig -cgi 0")[0].startswith("Unable to create a GPU instance on GPU  2 using profile 0: Insuff")
-    assert smi(board, "mig -cgi 9", OWNER)[1] in (4, 6)
-    assert smi(board, "mig -dgi -gi 2")[0] == "Successfully destroyed GPU instance ID  2 from GPU  2\n"
-    assert {len(line) for line in smi(board, "mig -lgip")[0].splitlines()} == {81}
 
 
 def test_a_container_may_change_nothing(board):

@@ -258,9 +258,8 @@ async def test_what_the_first_workload_computes_is_computed_with_the_image(tmp_p
         await cluster.stop()
 
 
-def test_a_cluster_of_pools_is_born_settled_with_its_gpus_partitioned(tmp_path):
-    labels = {"nvidia.com/mig.config": "all-1g.10gb"}
-    nodes = [{"gpus": 2, "product": "A100", "labels": labels}, {"gpus": 0, "name": "worker"}]
+def test_a_cluster_of_pools_is_born_settled(tmp_path):
+    nodes = [{"gpus": 2, "product": "A100", "labels": {"team": "vision"}}, {"gpus": 0, "name": "worker"}]
     images: list[Image] = []
     list(
         take(
@@ -269,9 +268,9 @@ def test_a_cluster_of_pools_is_born_settled_with_its_gpus_partitioned(tmp_path):
     )
     state = born(images[0], "one", images[0].at)
     found = [orjson.loads(value) for name, value in state.items() if name.startswith(b'["object","nodes"')]
-    cut, plain = found
-    assert cut["metadata"]["name"] == node_name("a100-pool", 0, "one")
+    first, plain = found
+    assert first["metadata"]["name"] == node_name("a100-pool", 0, "one")
     assert plain["metadata"]["name"] == "worker-0"
-    assert cut["metadata"]["labels"]["nvidia.com/mig.config.state"] == "success"
-    assert cut["status"]["allocatable"]["nvidia.com/gpu"] == "14"
+    assert first["metadata"]["labels"]["team"] == "vision"
+    assert first["status"]["allocatable"]["nvidia.com/gpu"] == "2"
     assert b"image-control-plane" not in b"".join(state.values())

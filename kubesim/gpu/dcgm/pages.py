@@ -111,7 +111,7 @@ def nvlink(call: Call, view: View, engine: Engine) -> str:
     lines = ["+----------------------+", "|  NvLink Link Status  |", "+----------------------+", "GPUs:"]
     for item in view.present():
         down, count = item.device.trouble.links_down, item.device.product.nvlinks
-        states = ["X" if item.device.mig_mode else "D" if number in down else "U" for number in range(count)]
+        states = ["D" if number in down else "U" for number in range(count)]
         lines += [f"    gpuId {item.number}:", f"        {' '.join(states or ['_'])}"]
     lines += ["NvSwitches:", "    No NvSwitches found.", "", "Key: Up=U, Down=D, Disabled=X, Not Supported=_"]
     return "\n".join(lines) + "\n"

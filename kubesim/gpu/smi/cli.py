@@ -8,7 +8,7 @@ from functools import cache
 
 from kubesim import data
 from kubesim.gpu.products import driver
-from kubesim.gpu.smi import instances, query, report, setters, table, topology
+from kubesim.gpu.smi import query, report, setters, table, topology
 from kubesim.gpu.smi.view import NONE_FOUND, NoDevices, View
 
 NO_PERMISSION = 4
@@ -20,10 +20,9 @@ NOT_LOADED = (
     "driver is installed and running.\n\n"
 )
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: {version}\n"
-_MIG_SHORT = {
-    "--list-gpu-instance-profiles": "-lgip", "--list-gpu-instances": "-lgi",
-    "--list-compute-instances": "-lci", "--create-gpu-instance": "-cgi",
-    "--destroy-gpu-instance": "-dgi", "--destroy-compute-instance": "-dci", "--gpu-instance-id": "-gi",
+_MIG = {
+    "-lgip", "-lgi", "-lci", "-cgi", "-dgi", "-dci", "--list-gpu-instance-profiles", "--list-gpu-instances",
+    "--list-compute-instances", "--create-gpu-instance", "--destroy-gpu-instance", "--destroy-compute-instance",
 }  # fmt: skip
 BAD_COMBINATION = "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n\n"
 _HELP_HINT = "Please run 'nvidia-smi --help' for help.\n"
@@ -155,11 +154,11 @@ def _seconds(value: str) -> float:
 
 
 def _subcommand(argv: list[str]) -> Call:
-    name, words = argv[0], [_MIG_SHORT.get(word, word) for word in argv[1:]]
+    name, words = argv[0], argv[1:]
     call = Call(page=name, words=words)
     for index, word in enumerate(words[:-1]):
-        if word in ("-i", "--id", "-gi"):
-            (call.only if word != "-gi" else call.sections).extend(words[index + 1].split(","))
+        if word in ("-i", "--id"):
+            call.only += words[index + 1].split(",")
     return call
 
 
@@ -190,10 +189,6 @@ def _list(view: View, call: Call) -> tuple[str, int]:
     lines = view.lost()
     for seen in view.present():
         lines.append(f"GPU {seen.number}: {seen.device.product.name} (UUID: {seen.device.uuid})")
-        lines += [
-            f"  MIG {item.profile.name:<12}Device {number:>2}: (UUID: {item.uuid})"
-            for number, item in enumerate(seen.cut)
-        ]
     return "\n".join(lines) + "\n", 0
 
 
@@ -212,19 +207,9 @@ def _nvlink(view: View, call: Call) -> tuple[str, int]:
 
 
 def _mig(view: View, call: Call) -> tuple[str, int]:
-    words = call.words
-    if "-lgip" in words:
-        return instances.profiles(view, call.only)
-    if "-lgi" in words:
-        return instances.instances(view, call.only)
-    if "-lci" in words:
-        return instances.compute_instances(view, call.only)
-    if view.owner:
-        return "Insufficient Permissions\n", NO_PERMISSION
-    if "-cgi" in words:
-        return instances.create(view, call.only, words[words.index("-cgi") + 1] if words[-1] != "-cgi" else "")
-    if "-dgi" in words or "-dci" in words:
-        return ("", 0) if "-dci" in words else instances.destroy(view, call.only, call.sections)
+    """Answer as where no device is in MIG mode: simulated devices never are."""
+    if _MIG & {*call.words}:
+        return "No MIG-enabled devices found.\n", NONE_STATUS
     return "Invalid combination of input arguments. Please run 'nvidia-smi mig -h' for help.\n", 2
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from kubesim import data
 from kubesim.gpu.devices import Task
-from kubesim.gpu.mig import Instance, apertures, jpegs, multiprocessors
 from kubesim.gpu.products import driver
 from kubesim.gpu.readings import Reading, find, read
 from kubesim.gpu.smi.query import clocks, properties
@@ -104,9 +103,8 @@ def _samples(
     view: View, seen: Seen, label: str, unit: str, get: Callable[[Reading], float] | None
 ) -> tuple[str, Tree]:
     """Return the statistics of the last two minutes; a driver of today keeps none of clocks."""
-    if get is None or seen.device.mig_mode:
-        nothing = "Not Found" if get is None else NOT_AVAILABLE
-        return label, [(name, nothing) for name in ("Duration", "Number of Samples", "Max", "Min", "Avg")]
+    if get is None:
+        return label, [(name, "Not Found") for name in ("Duration", "Number of Samples", "Max", "Min", "Avg")]
     steps = (view.at - timedelta(seconds=SPAN_S * step / (SAMPLES - 1)) for step in range(SAMPLES))
     found = [get(read(seen.device, at)) for at in steps]
     statistics = (("Max", max(found)), ("Min", min(found)), ("Avg", sum(found) / len(found)))
@@ -127,35 +125,6 @@ def _lines(tree: Tree, indent: int = 0, column: int = COLUMN) -> list[str]:
     return lines
 
 
-def _instances(view: View, seen: Seen) -> Tree:
-    """Return what is told of each MIG instance that the caller has."""
-    return [("MIG Device", _instance(view, seen, *each)) for each in enumerate(seen.cut)]
-
-
-def _instance(view: View, seen: Seen, number: int, item: Instance) -> Tree:
-    product, total, bar1 = seen.device.product, item.profile.memory_mib, apertures(seen.device.product, item)
-    used = seen.device.used(view.at, item.id) + item.own_mib
-    engines = (
-        ("Multiprocessor count", multiprocessors(product, item.profile.slices)),
-        ("Copy Engine count", item.profile.copy_engines),
-        ("Encoder count", 0),
-        ("Decoder count", item.profile.decoders),
-        ("OFA count", item.profile.ofas),
-        ("JPG count", jpegs(product, item.profile)),
-    )
-    memory = (("Total", total), ("Reserved", 0), ("Used", used), ("Free", total - used))
-    aperture = (("Total", bar1), ("Used", 0), ("Free", bar1))
-    return [
-        ("Index", str(number)),
-        ("GPU Instance ID", str(item.id)),
-        ("Compute Instance ID", "0"),
-        ("Device Attributes", [("Shared", [(label, str(count)) for label, count in engines])]),
-        ("ECC Errors", [("Volatile", [("SRAM Uncorrectable", "0")])]),
-        ("Shared FB Memory Usage", [(label, f"{mib} MiB") for label, mib in memory]),
-        ("Shared BAR1 Memory", [(label, f"{mib} MiB") for label, mib in aperture]),
-    ]
-
-
 def _clocks(view: View, seen: Seen) -> Tree:
     """Every clock that the memory can have, each with those that the multiprocessors can have then."""
     found: Tree = []
@@ -172,10 +141,9 @@ def _processes(view: View, seen: Seen) -> Tree:
 
 
 def _process(view: View, seen: Seen, task: Task) -> Tree:
-    cut = task.instance is not None
     return [
-        ("GPU instance ID", str(task.instance) if cut else NOT_AVAILABLE),
-        ("Compute instance ID", "0" if cut else NOT_AVAILABLE),
+        ("GPU instance ID", NOT_AVAILABLE),
+        ("Compute instance ID", NOT_AVAILABLE),
         ("Process ID", str(task.pid)),
         ("    Type", "C"),
         ("    Name", task.name),
@@ -183,7 +151,7 @@ def _process(view: View, seen: Seen, task: Task) -> Tree:
     ]
 
 
-_PARTS = {"instances": _instances, "clocks": _clocks, "processes": _processes}
+_PARTS = {"clocks": _clocks, "processes": _processes}
 _SAMPLED: dict[str, list[tuple[str, str, Callable[[Reading], float] | None]]] = {
     "POWER": [("Power Samples", "W", lambda reading: reading.power)],
     "UTILIZATION": [

@@ -1,22 +1,17 @@
-"""What nvidia-smi changes: power limit, modes, MIG, resets; each with the driver's refusals."""
+"""What nvidia-smi changes: power limit, modes, resets; each with the driver's refusals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kubesim.gpu.mig import MigError
+from kubesim.gpu.board import NoReset
 from kubesim.gpu.smi.values import enabled
 from kubesim.gpu.smi.view import Seen, View, chosen
 
-INVALID, NO_PERMISSION, IN_USE, RESET_FAILED = 2, 4, 19, 255
+INVALID, NO_PERMISSION, RESET_FAILED = 2, 4, 255
 EARLY = "Terminating early due to previous errors.\n"
 DONE = "All done.\n"
-USED = (
-    "{} is currently being used by one or more other processes (e.g. CUDA application or a monitoring application "
-    "such as another instance of nvidia-smi). Please first kill all processes using the device and retry the command "
-    "or reboot the system to make MIG mode effective.\n"
-)
 USERS = (
     "\n{} currently being used by one or more other processes (e.g., Fabric Manager, CUDA application, graphics "
     "application such as an X server, or a monitoring application such as another instance of nvidia-smi). Please "
@@ -77,7 +72,7 @@ def reset(view: View, only: list[str]) -> tuple[str, int]:
     for seen in [item for item in view.all() if not only or {str(item.number), item.device.uuid} & set(only)]:
         try:
             view.board.reset(seen.device.index, view.at)
-        except MigError as error:
+        except NoReset as error:
             failed += f"  GPU {seen.device.pci_address}: {error}\n"
             used += not seen.device.trouble.lost
         else:
@@ -148,19 +143,12 @@ def _errors(view: View, seen: Seen, value: str) -> str:
 
 
 def _mig(view: View, seen: Seen, value: str) -> str:
-    """Switch MIG mode: an Ampere needs a reset for it, so that it waits where one is not possible."""
+    """Leave MIG mode off: simulated devices are not cut, and say it as those say it that cannot be."""
     on, address = _switch(value), seen.device.pci_address
-    try:
-        view.board.set_mig(seen.device.index, on, view.at)
-    except MigError as error:
-        head = f"Unable to {'enable' if on else 'disable'} MIG Mode for GPU {address}: {error}"
-        if not seen.device.product.mig:
-            return f"{head}\nTreating as warning and moving on.\n"
-        if seen.device.settings.mig_pending is not on:
-            raise Refused(head, IN_USE) from error
-        state = "enable" if on else "disable"
-        return f"Warning: MIG mode is in pending {state} state for GPU {address}:{error}\n{USED.format(address)}"
-    return f"{enabled(on)} MIG Mode for GPU {address}\n"
+    if on or not seen.device.product.mig:
+        head = f"Unable to {'enable' if on else 'disable'} MIG Mode for GPU {address}: Not Supported"
+        return f"{head}\nTreating as warning and moving on.\n"
+    return f"Disabled MIG Mode for GPU {address}\n"
 
 
 SETTERS: dict[str, Setter] = {

@@ -7,17 +7,15 @@ from datetime import datetime
 
 from kubesim import data
 from kubesim.gpu.devices import Task
-from kubesim.gpu.mig import Instance, apertures, jpegs, multiprocessors
 from kubesim.gpu.products import driver
 from kubesim.gpu.readings import find
 from kubesim.gpu.smi.values import GETTERS
-from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen, texts
+from kubesim.gpu.smi.view import Seen, View, chosen, texts
 
 columns: data.Reader[dict[str, dict[str, list[str]]]] = data.beside(__file__, "dmon.yaml")
 """Return the letters of ``dmon -s`` with their columns."""
 WIDTH = 89
 _RULE = "+-----------------------------------------+------------------------+----------------------+"
-_MIG_RULE = "+------------------+----------------------------------+-----------+-----------------------+"
 _END = "+-----------------------------------------------------------------------------------------+"
 
 
@@ -30,7 +28,7 @@ def page(view: View, only: Iterable[str] = ()) -> str:
     lines = [view.at.strftime("%a %b %e %H:%M:%S %Y").ljust(31), texts()["table"].format(title=f"{title:<87}")]
     for each in seen:
         lines += [*_device(each), _RULE]
-    lines += ["", *_mig(view, seen), *_processes(view, seen)]
+    lines += ["", *_processes(view, seen)]
     return "\n".join(lines) + "\n"
 
 
@@ -38,14 +36,12 @@ def _device(seen: Seen) -> list[str]:
     device, reading = seen.device, seen.reading
     memory = f"{reading.used}MiB / {device.product.memory:>6}MiB"
     power = f"{reading.power:.0f}W / {device.power_limit:>4.0f}W"
-    util = NOT_AVAILABLE if device.mig_mode else f"{reading.util}%"
     settings = device.settings
-    ecc = "On" if device.mig_mode else str(device.state.ecc.uncorrected[0])
     return [
         f"| {seen.number:>3}  {device.product.name:<31}{_on(settings.persistence):<3} |"
-        f" {device.pci_address:>18} Off | {ecc:>20} |",
+        f" {device.pci_address:>18} Off | {device.state.ecc.uncorrected[0]:>20} |",
         f"| N/A  {reading.temperature:>3}C    {reading.performance:<3} {power:>22} |"
-        f" {memory:>22} | {util:>7} {settings.compute_mode:>12} |",
+        f" {memory:>22} | {reading.util:>6}% {settings.compute_mode:>12} |",
         f"|{'':41}|{'':24}| {seen.mig:>20} |",
     ]
 
@@ -54,66 +50,32 @@ def _on(value: bool) -> str:
     return "On" if value else "Off"
 
 
-def _mig(view: View, seen: list[Seen]) -> list[str]:
-    rows = [row for each in seen for row in _instances(view, each)]
-    if not any(each.device.mig_mode for each in seen):
-        return []
-    empty = f"|{'  No MIG devices found':<{WIDTH}}|"
-    return [texts()["devices"], *(rows or [empty, _END]), ""]
-
-
-def _instances(view: View, seen: Seen) -> list[str]:
-    lines: list[str] = []
-    for number, item in enumerate(seen.cut):
-        lines += [*_instance(view, seen, number, item), _MIG_RULE]
-    return lines
-
-
-def _instance(view: View, seen: Seen, number: int, item: Instance) -> list[str]:
-    product = seen.device.product
-    used = seen.device.used(view.at, item.id) + item.own_mib
-    sms = multiprocessors(product, item.profile.slices)
-    copy, decoders, ofas = item.profile.copy_engines, item.profile.decoders, item.profile.ofas
-    engines = f"{copy:>3}{0:>4}{decoders:>5}{ofas:>5}{jpegs(product, item.profile):>5}"
-    return [
-        f"|{seen.number:>3}{item.id:>5}{0:>4}{number:>4}  |{used:>16}MiB / {item.profile.memory_mib:>5}MiB    "
-        f"|{sms:>3}{seen.device.state.ecc.uncorrected[0]:>7} |{engines} |",
-        f"|{'':18}|{0:>16}MiB / {apertures(product, item):>5}MiB    |{'':11}|{'':23}|",
-    ]
-
-
 def _processes(view: View, seen: list[Seen]) -> list[str]:
     rows = [_process(view, each, task) for each in seen for task in view.tasks(each)]
     return [texts()["processes"], *(rows or [f"|{'  No running processes found':<{WIDTH}}|"]), _END]
 
 
 def _process(view: View, seen: Seen, task: Task) -> str:
-    instance = NOT_AVAILABLE if task.instance is None else str(task.instance)
-    compute = NOT_AVAILABLE if task.instance is None else "0"
     name = task.name if len(task.name) <= 36 else "..." + task.name[-33:]
     memory = f"{seen.device.held(task, view.at)}MiB"
-    return f"|{seen.number:>5} {instance:>5} {compute:>4} {task.pid:>15}{'C':>7}   {name:<36}{memory:>10} |"
+    return f"|{seen.number:>5}   N/A  N/A {task.pid:>15}{'C':>7}   {name:<36}{memory:>10} |"
 
 
 NONE = "-"
 
 
-def _cell(view: View, seen: Seen, letter: str, at: str = "") -> str:
-    """Return what a device says in a column; the use of one that is cut is told by nobody."""
-    if letter == "u" and seen.device.mig_mode:
-        return NONE
+def _cell(view: View, seen: Seen, at: str = "") -> str:
+    """Return what a device says in a column."""
     value = GETTERS[at](seen, view) if at in GETTERS else find(seen, at) if at else 0
     return value if isinstance(value, str) else str(round(value))
 
 
 def devices(view: View, letters: str, stamp: str = "", only: Iterable[str] = ()) -> str:
     """Return the heading and one line for each device. Raises query.NoDevices."""
-    found = [
-        (name, *row, letter) for letter in columns() if letter in letters for name, row in columns()[letter].items()
-    ]
+    found = [(name, *row) for letter in columns() if letter in letters for name, row in columns()[letter].items()]
     lines = [_heading(stamp, row, [column[row] for column in found]) for row in (0, 1)]
     for seen in chosen(view, only):
-        cells = "".join(f"{_cell(view, seen, each[-1], *each[2:-1]):>7}" for each in found)
+        cells = "".join(f"{_cell(view, seen, *each[2:]):>7}" for each in found)
         lines.append(f"{_moment(stamp, view.at)}{seen.number:>5}{cells} ")
     return "\n".join(lines) + "\n"
 
@@ -138,7 +100,7 @@ def processes(view: View, letters: str, stamp: str = "", only: Iterable[str] = (
 
 
 def _cells(view: View, seen: Seen, task: Task | None, use: bool, memory: bool) -> list[object]:
-    busy = task is not None and not seen.device.mig_mode and seen.reading.util > 0
+    busy = task is not None and seen.reading.util > 0
     share: list[object] = [seen.reading.util, seen.reading.memory_util] if busy else [NONE, NONE]
     held: list[object] = [seen.device.held(task, view.at), 0] if task is not None else [NONE, NONE]
     return [*(share + [NONE] * 4 if use else ()), *(held if memory else ())]

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from kubesim.gpu.devices import NVLINK_GBPS, Device
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View, chosen, texts
 
-CUT = "Nvlink queries are not supported for Devices in MIG mode"
 _UNDERLINED, _PLAIN = "\x1b[4m", "\x1b[0m"
 
 
@@ -37,9 +36,7 @@ def links(view: View, only: Iterable[str] = (), ask: str = "-s") -> str:
     lines: list[str] = []
     for seen in chosen(view, only):
         lines.append(f"GPU {seen.number}: {seen.device.product.name} (UUID: {seen.device.uuid})")
-        if seen.device.mig_mode:
-            lines.append(CUT)
-        for number in range(0 if seen.device.mig_mode else seen.device.product.nvlinks):
+        for number in range(seen.device.product.nvlinks):
             lines += _ASKED[ask](seen.device, number)
     return "\n".join(lines) + "\n"
 

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from kubesim.gpu.mig import bar1_mib
 from kubesim.gpu.products import Product, driver
 from kubesim.gpu.smi.view import NOT_AVAILABLE, Seen, View
 
@@ -71,14 +70,22 @@ FORMS: dict[str, Callable[[object], object]] = {
 """The forms in which a value is told."""
 
 
+_BAR1_MIB = {"turing": 256, "ada-lovelace": 32768, "blackwell": 262144}
+"""MiB of the aperture through which the CPU sees a device's memory, 128 GiB where it is not named."""
+
+
+def bar1_mib(product: Product) -> int:
+    """Return the size of that aperture."""
+    return 65536 if product.key == "A100-40GB" else _BAR1_MIB.get(product.family, 131072)
+
+
 def remaps(seen: Seen) -> bool:
-    """Whether a device tells of remapped rows: it does not in MIG mode, and some products retire pages instead."""
-    return seen.device.product.family != "turing" and not seen.device.mig_mode
+    """Whether a device tells of remapped rows: some products retire pages instead."""
+    return seen.device.product.family != "turing"
 
 
 CONDITIONS: dict[str, Callable[[Seen], bool]] = {
     "": lambda seen: True,
-    "whole": lambda seen: not seen.device.mig_mode,
     "remaps": remaps,
     "retires": lambda seen: seen.device.product.family == "turing",
 }
@@ -89,12 +96,6 @@ def _link(seen: Seen) -> tuple[int, int]:
     """Return the generation and the width of a PCIe link now."""
     pci = seen.device.product.pci
     return seen.device.trouble.narrow or (pci["generation"], pci["width"])
-
-
-def _pending(seen: Seen) -> str:
-    """Return the MIG mode after the next reset."""
-    later = seen.device.settings.mig_pending
-    return seen.mig if later is None else enabled(later)
 
 
 def _mode(word: str) -> str:
@@ -177,7 +178,7 @@ GETTERS: dict[str, Getter] = {
     ),
     "temperature.memory": lambda s, v: s.reading.memory_temperature or NOT_AVAILABLE,
     "mig.mode.current": lambda s, v: _mode(s.mig),
-    "mig.mode.pending": lambda s, v: _mode(_pending(s)),
+    "mig.mode.pending": lambda s, v: _mode(s.mig),
     "gpu_recovery_action": lambda s, v: _recovery(s),
     "fabric.state": _fabric("Completed", "In Progress"),
     "fabric.status": _fabric("Success", NOT_AVAILABLE),

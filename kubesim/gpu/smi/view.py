@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from kubesim import data
 from kubesim.gpu.board import Board
 from kubesim.gpu.devices import Device, Task
-from kubesim.gpu.mig import Instance
 from kubesim.gpu.readings import Reading, read
 
 texts: data.Reader[dict[str, str]] = data.beside(__file__, "texts.yaml")
@@ -28,11 +27,10 @@ class NoDevices(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A device under the number by which the caller knows it; ``instances``: the parts of it that the caller has."""
+    """A device under the number by which the caller knows it."""
 
     number: int
     device: Device
-    instances: tuple[Instance, ...]
     reading: Reading
 
     @property
@@ -42,16 +40,9 @@ class Seen:
         return {str(self.number), self.device.uuid.lower(), self.device.serial, address, address[4:], address[9:]}
 
     @property
-    def cut(self) -> list[Instance]:
-        """Its instances in the order of their numbers."""
-        return sorted(self.instances, key=lambda item: item.id)
-
-    @property
     def mig(self) -> str:
         """The word of the MIG column."""
-        if not self.device.product.mig:
-            return NOT_AVAILABLE
-        return "Enabled" if self.device.mig_mode else "Disabled"
+        return "Disabled" if self.device.product.mig else NOT_AVAILABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +52,13 @@ class View:
     board: Board
     at: datetime
     owner: str = ""
-    slots: tuple[tuple[Device, int | None], ...] | None = None
+    devices: tuple[Device, ...] | None = None
     """Devices of a container that the board does not know."""
 
     def all(self) -> list[Seen]:
         """Return every device the caller has, lost ones too."""
-        if not self.owner:
-            return [Seen(d.index, d, d.instances, read(d, self.at)) for d in self.board.devices]
-        return [self._seen(number, device) for number, device in enumerate(self._mine())]
+        mine = self._mine() if self.owner else self.board.devices
+        return [Seen(number, device, read(device, self.at)) for number, device in enumerate(mine)]
 
     def present(self) -> list[Seen]:
         """Return the devices that answer."""
@@ -89,17 +79,8 @@ class View:
         tasks = sorted(seen.device.tasks.values(), key=lambda task: task.pid)
         return tasks if not self.owner else []
 
-    def _given(self) -> Sequence[tuple[Device, int | None]]:
-        return self.board.visible(self.owner) if self.slots is None else self.slots
-
     def _mine(self) -> list[Device]:
-        return list(dict.fromkeys(device for device, _ in self._given()))
-
-    def _seen(self, number: int, device: Device) -> Seen:
-        ids = {instance for other, instance in self._given() if other is device}
-        whole = device.mig_mode and ids == {None}
-        mine = tuple(item for item in device.instances if whole or item.id in ids)
-        return Seen(number, device, mine, read(device, self.at))
+        return list(dict.fromkeys(self.board.visible(self.owner) if self.devices is None else self.devices))
 
 
 def chosen(view: View, only: Iterable[str]) -> list[Seen]:
