@@ -13,7 +13,7 @@ from kubesim import data
 from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.products import Product, driver, machine_of
-from kubesim.gpu.xids import KernelLog, strike, write
+from kubesim.gpu.xids import COMBINED, KernelLog, strike, write
 
 GPU = "nvidia.com/gpu"
 KERNEL = "5.15.0-1073-gke"
@@ -174,13 +174,14 @@ class Board:
         names = [device.uuid for device in self.visible(owner)]
         return {"NVIDIA_VISIBLE_DEVICES": ",".join(names)} if names else {}
 
-    def xid(self, index: int, code: int, at: datetime) -> None:
+    def xid(self, index: int, code: int, at: datetime, layers: str = COMBINED) -> None:
         """Let an Xid happen on a device. Raises KeyError for an unknown code, IndexError for an unknown device."""
-        struck = strike(self.devices[index], self.log, code, at, self._ended)
-        for each in sorted(struck):
-            self.struck(self.devices[index], each, each not in APPLICATION_XIDS)
-        if struck - APPLICATION_XIDS:
-            self.marked.add(index)
+        struck = strike(self.devices[index], self.log, code, at, self._ended, layers=layers)
+        if layers == COMBINED:
+            for each in sorted(struck):
+                self.struck(self.devices[index], each, each not in APPLICATION_XIDS)
+            if struck - APPLICATION_XIDS:
+                self.marked.add(index)
         self.changed()
 
     def _ended(self, task: Task, error: int) -> None:
@@ -276,14 +277,8 @@ class Board:
         self.library = version
         if not self.mismatched:
             return
-        lines = (
-            f"NVRM: API mismatch: the client has the version {version}, but",
-            f"NVRM: this kernel module has the version {driver().version}.  Please",
-            "NVRM: make sure that this kernel module and all NVIDIA driver",
-            "NVRM: components have the same version.",
-        )
-        for line in lines:
-            self.log.write(at, line, 3)
+        for line in texts()["mismatch"]:
+            self.log.write(at, line.format(library=version, driver=driver().version), 3)
 
     def repair(self, index: int, at: datetime) -> None:
         """Make a device as new, whatever has happened to it; its processes are gone."""
@@ -359,7 +354,7 @@ class Board:
             "memory_kib": machine.memory_gib * 1024 * 1024,
         }
         pace = 0.9 + crc32(self.node.encode()) / 2**32 / 10  # no two machines boot equally fast
-        return ((round(seconds * pace, 6), level, text.format(**values)) for seconds, level, text in boot_lines())
+        return ((round(seconds * pace, 6), level, text.format(**values)) for seconds, level, text in texts()["boot"])
 
 
 def _of_driver(text: str) -> bool:
@@ -368,6 +363,6 @@ def _of_driver(text: str) -> bool:
 
 
 @cache
-def boot_lines() -> tuple[tuple[float, int, str], ...]:
-    """Return what a GPU node logs while it boots: seconds, level, text with places for values."""
-    return tuple((entry[0], entry[1], entry[2]) for entry in data.table(__file__, "boot.yaml"))
+def texts() -> dict[str, Any]:
+    """Return what a GPU node logs: while it boots (seconds, level, text), and of libraries that do not fit."""
+    return dict(data.table(__file__, "boot.yaml"))

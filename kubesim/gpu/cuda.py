@@ -178,7 +178,7 @@ class Cuda:
         seen = self.device(ordinal)
         if seen.device.trouble.stalled:
             return UNKNOWN, GSP_TIMEOUT_S
-        return seen.device.context_error(alone=not seen.tasks(self._now())), 0.0
+        return seen.device.context_error, 0.0
 
     def open(self, ordinal: int) -> CudaDevice:
         """Make a context on a device, where there is none yet. Raises ``CudaError``."""

@@ -53,10 +53,6 @@ class Ecc:
         """Return the counts after a reset."""
         return Ecc((0, self.corrected[1]), (0, self.uncorrected[1]))
 
-    def forgotten(self) -> Ecc:
-        """Return the counts with those of ever at zero again."""
-        return Ecc((self.corrected[0], 0), (self.uncorrected[0], 0))
-
 
 @dataclass(frozen=True, slots=True)
 class Remap:
@@ -89,7 +85,6 @@ class Settings:
     """What an administrator has set; watts and MHz, pairs are (lowest, highest). A reset ends all but persistence."""
 
     persistence: bool = True
-    compute_mode: str = "Default"
     power_limit: float = 0.0
     """0 for the product's own."""
 
@@ -181,13 +176,10 @@ class Device:
         """Whether a new process could use it."""
         return not (self.trouble.lost or self.trouble.reset_required)
 
-    def context_error(self, *, alone: bool) -> int:
-        """Return CUDA's error for a process that makes a context now; ``alone``: nobody else has one."""
-        mode, trouble = self.settings.compute_mode, self.trouble
-        closed = mode == "Prohibited" or (mode == "E. Process" and not alone)
-        if closed or trouble.reset_required:
-            return trouble.refuses or UNAVAILABLE
-        return trouble.refuses
+    @property
+    def context_error(self) -> int:
+        """CUDA's error for a process that makes a context now; 0: none."""
+        return self.trouble.refuses or (UNAVAILABLE if self.trouble.reset_required else 0)
 
     def change(self, at: datetime, **fields: object) -> None:
         """Enter a new state: ``fields`` of ``State`` differ from ``at`` on, heat and energy are carried on."""

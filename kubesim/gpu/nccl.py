@@ -225,46 +225,22 @@ class Communicator:
             "noise": f"{seed % 90000 + 10000}", "affinity": numa, "nodes": len(self.hosts), "local": host.index(rank),
             "local_ranks": len(host), "channels": self.channels,
             "order": " ".join(f"{number:3d}" for number in range(self.size)),
-            "trees": " ".join(f"[{number}] {self._tree(rank, number)}" for number in range(self.channels)),
+            "trees": " ".join(f"[{number}] {self._tree(rank)}" for number in range(self.channels)),
             "chunk": 524288 if len(self.hosts) == 1 and links else 131072, "threshold": 8 * self.size,
             "nvls": 16 if self.uses_nvls else 0, "p2p": 32 if links and len(self.hosts) == 1 else 2,
             "per_peer": 32 if links and len(self.hosts) == 1 else 2, "speed": speed, "total": speed,
             "kind": "NVL" if links else "PHB", "net_kind": "PIX" if len(self.hosts) == 1 else "PHB",
         }  # fmt: skip
 
-    def _tree(self, rank: int, number: int) -> str:
-        """Return a rank's neighbours in one of the trees: a chain in each host, a binary tree of the hosts."""
+    def _tree(self, rank: int) -> str:
+        """Return a rank's neighbours in the trees: a chain in each host, whose first ranks are another."""
         place = next(index for index, host in enumerate(self.hosts) if rank in host)
-        host = self.hosts[place]
+        host, firsts = self.hosts[place], [each[0] for each in self.hosts]
         at = host.index(rank)
-        downs, up = [host[at + 1] if at + 1 < len(host) else -1], host[at - 1] if at else -1
-        if not at:
-            above, below = _btree(len(self.hosts), place, mirrored=bool(number % 2))
-            up = self.hosts[above][0] if above >= 0 else -1
-            downs += [self.hosts[each][0] for each in below if each >= 0]
+        chains = [(host, at), *([] if at else [(firsts, place)])]
+        downs = [chain[index + 1] if index + 1 < len(chain) else -1 for chain, index in chains]
+        up = next((chain[index - 1] for chain, index in chains if index), -1)
         return "/".join(str(each) for each in [*downs, -1, -1][:3]) + f"->{rank}->{up}"
-
-
-def _btree(count: int, at: int, *, mirrored: bool) -> tuple[int, tuple[int, int]]:
-    """Return the parent and children of a host in NCCL's binary tree (graph/trees.cc); ``mirrored`` is its second."""
-    if mirrored and count % 2:
-        up, downs = _btree(count, (at - 1) % count, mirrored=False)
-        return (up + 1) % count if up >= 0 else -1, tuple((d + 1) % count if d >= 0 else -1 for d in downs)  # type: ignore[return-value]
-    if mirrored:
-        up, downs = _btree(count, count - 1 - at, mirrored=False)
-        return count - 1 - up if up >= 0 else -1, tuple(count - 1 - d if d >= 0 else -1 for d in downs)  # type: ignore[return-value]
-    bit = 1
-    while bit < count and not bit & at:
-        bit <<= 1
-    if at == 0:
-        return -1, (-1, bit >> 1 if count > 1 else -1)
-    up = (at ^ bit) | (bit << 1)
-    low = bit >> 1
-    down = at + low if low else -1
-    while down >= count:
-        low >>= 1
-        down = at + low if low else -1
-    return up if up < count else at ^ bit, (at - (bit >> 1) if bit > 1 else -1, down)
 
 
 def _links(device: Device) -> int:

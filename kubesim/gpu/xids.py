@@ -126,6 +126,7 @@ class Xid:
     process: bool = False
     victims: str = "none"
     error: int = 0
+    new: int = 0
     recovery: int = 0
     ecc: int = 0
     link: int | None = None
@@ -141,35 +142,48 @@ def xids() -> dict[int, Xid]:
     return {code: Xid(**entry) for code, entry in _table()["xids"].items()}
 
 
+LOG, CUDA, COMBINED = "log", "cuda", "combined"
+LAYERS = {LOG: frozenset({"log"}), CUDA: frozenset({"cuda"}), COMBINED: frozenset({"log", "cuda", "device"})}
+"""Where an event shows: in the kernel's log alone, to programs alone, or wherever a failed device does."""
 Ending = Callable[[Task, int], None]
 """Called for each process that dies, with the CUDA error it gets."""
 
 
-def strike(device: Device, log: KernelLog, code: int, at: datetime, end: Ending, *, cause: int = 0) -> set[int]:
+def strike(
+    device: Device, log: KernelLog, code: int, at: datetime, end: Ending, *, layers: str = COMBINED, cause: int = 0
+) -> set[int]:
     """Let ``code`` happen on ``device``: lines, damage, the ends of victims. Raises KeyError if unknown.
 
     Returns it with the codes that follow from it (``cause`` is theirs): DCGM goes on to tell of the first one.
     """
-    event = xids()[code]
+    event, shown = xids()[code], LAYERS[layers]
     victims = _victims(device, event)
-    first = _announce(device, log, at)
-    for after, line in event.turing if event.turing and device.product.family == "turing" else event.lines:
-        moment = first + timedelta(microseconds=after)
-        write(device, log, moment, code, line, victims[0] if victims and event.process else None)
-    _damage(device, event, at, cause or code)
+    if "log" in shown:
+        _tell(device, log, code, at, victims[0] if victims and event.process else None)
+    if "device" in shown:
+        _damage(device, event, at, cause or code)
+    elif "cuda" in shown:
+        device.suffer(at, refuses=event.new or event.error)
     struck, moment = {code}, at + _TIMING["recovery"]
     for other in event.follow:
-        struck |= strike(device, log, other, at, end, cause=code)
-    if event.recovery:
+        struck |= strike(device, log, other, at, end, layers=layers, cause=code)
+    if event.recovery and "log" in shown:
         new = f"0x{event.recovery:x} ({RECOVERY[event.recovery]})"
         write(device, log, moment, 154, f"GPU recovery action changed from 0x0 ({RECOVERY[0]}) to {new}", None)
-    for task in victims if event.victims != "none" else ():
+    for task in victims if event.victims != "none" and "cuda" in shown else ():
         moment += _TIMING["preempt"]
-        if event.victims == "all" and code != 45:
+        if event.victims == "all" and "log" in shown:
             write(device, log, moment, 45, f"Ch 00000010 caused by previous Xid {code}", task)
         device.end(task.pid, at)
         end(task, event.error)
     return struck
+
+
+def _tell(device: Device, log: KernelLog, code: int, at: datetime, task: Task | None) -> None:
+    """Write the lines of an event, each at its own time."""
+    event, first = xids()[code], _announce(device, log, at)
+    for after, line in event.turing if event.turing and device.product.family == "turing" else event.lines:
+        write(device, log, first + timedelta(microseconds=after), code, line, task)
 
 
 def _victims(device: Device, event: Xid) -> list[Task]:

@@ -79,7 +79,6 @@ class Pressure(Watch):
     """The bytes of memory that pods may have."""
     conditions: list[str] = field(default_factory=list)
     outside: dict[str, int] = field(default_factory=dict)
-    """What of each resource is used by what is no pod, beside the node's own system."""
 
     def __post_init__(self) -> None:
         self.images = ImageStore(self.node.images, self.workers)

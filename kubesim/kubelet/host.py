@@ -29,6 +29,8 @@ class Watch:
 
     config: Mapping[str, Any] = MappingProxyType({})
     """Return the configuration of the node's kubelet beside the defaults."""
+    outside: Mapping[str, int] = MappingProxyType({})
+    """What of each resource is used by what is no pod, beside the node's own system."""
 
     def use(self, resource: str, amount: int) -> None:
         """Let so much of a resource be used by what is no pod, beside the node's own system."""

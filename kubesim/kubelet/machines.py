@@ -15,9 +15,9 @@ from kubesim.kubelet import timings
 from kubesim.kubelet.announce import ENFORCED, STATES
 from kubesim.kubelet.gpus import GONE_S, NodeGpus
 from kubesim.kubelet.host import Node
+from kubesim.kubelet.node_faults import NodeFaults
 from kubesim.kubelet.pod import PodWorker
 from kubesim.recorder import node_reference
-from kubesim.shell.hostside import units
 
 
 class Machines:
@@ -49,6 +49,9 @@ class Machines:
         self._dirty: set[str] = set()
         self._rearranged: set[str] = set()
         """Nodes whose services are not what they were."""
+        self._faults: dict[str, NodeFaults] = {}
+        self._struck: set[str] = set()
+        """Nodes whose faults are not what they were."""
         self._fresh: set[str] = set()
         """Nodes whose kubelet has just started."""
         self._queue = WorkQueue(clock, self._sync, "machines")
@@ -58,11 +61,12 @@ class Machines:
         self._nodes[node.name] = node
         node.gpus.changed = lambda: self._changed(node.name)
         node.gpus.noted = lambda: self._dirty.add(node.name)
-        node.agents.services.noted = lambda: self._rearrange(node.name)
+        node.agents.services.noted = lambda: self._note(self._rearranged, node.name)
+        self._faults[node.name] = NodeFaults(node, self._clock, lambda: self._note(self._struck, node.name))
 
-    def _rearrange(self, node: str) -> None:
-        """Note that the services of a node are not what they were: nobody else may tell."""
-        self._rearranged.add(node)
+    def _note(self, changed: set[str], node: str) -> None:
+        """Note that the services or faults of a node are not what they were: nobody else may tell."""
+        changed.add(node)
         self.touch()
 
     def start(self) -> None:
@@ -78,34 +82,23 @@ class Machines:
         dirty, self._dirty = self._dirty, set()
         changed, self._rearranged = self._rearranged, set()
         services = {f"services/{name}": self._nodes[name].agents.services.dump() for name in changed}
-        return {**services, **{f"gpus/{name}": self._nodes[name].gpus.dump() for name in dirty}}
+        struck, self._struck = self._struck, set()
+        faults = {f"faults/{name}": self._faults[name].dump() for name in struck}
+        return {**services, **faults, **{f"gpus/{name}": self._nodes[name].gpus.dump() for name in dirty}}
 
     def gpus(self, node: str) -> NodeGpus:
         """Return the devices of a node. Raises KeyError for one that is not ours."""
         return self._nodes[node].gpus
+
+    def faults(self, node: str) -> NodeFaults:
+        """Return the faults of a node. Raises KeyError for one that is not ours."""
+        return self._faults[node]
 
     def reboot(self, node: str) -> None:
         """Turn a machine off and on again: it is silent until it has booted. Raises KeyError."""
         if self._nodes[node].name not in self._down:
             self._down[node] = self._clock.now() + timedelta(seconds=timings.REBOOT_S)
             self._queue.add(node)
-
-    def use(self, node: str, resource: str, amount: int) -> None:
-        """Let something that is no pod use so much memory (bytes), disk (bytes), inodes or pids. Raises KeyError."""
-        self._nodes[node].watch.use(resource, amount)
-
-    def serve(self, node: str, service: str, verb: str) -> None:
-        """Start, stop, restart or kill a service of a machine. Raises KeyError."""
-        found = self._nodes[node]
-        services = found.agents.services
-        if service not in units(found.gpus.board):
-            raise KeyError(service)
-        if verb in ("stop", "restart"):
-            services.stop(service)
-        if verb in ("start", "restart"):
-            services.start(service)
-        if verb == "kill":
-            services.strike(service, "KILL")
 
     async def add(self, node: Obj) -> None:
         """Let a new machine register itself and join."""
@@ -121,6 +114,8 @@ class Machines:
             self._down.pop(node, None)
             self._dirty.discard(node)
             self._rearranged.discard(node)
+            self._struck.discard(node)
+            self._faults.pop(node).stop()
             self._fresh.discard(node)
             self._left(node)
 

@@ -292,6 +292,8 @@ class Kubelets:
             gpus.noted()
         self.watches.take(self._nodes[name], obj)
         self._employ(self._nodes[name])
+        if (faults := self._saved.pop(f"faults/{name}", None)) is not None:
+            self.machines.faults(name).restore(faults)
         await self._report(name)
 
     def _employ(self, node: Node) -> None:

@@ -105,13 +105,6 @@ def test_a_fault_strikes_the_process_and_stays_with_it():
     assert not made.devices[0].tasks
 
 
-def test_a_device_in_exclusive_mode_takes_one_process():
-    made = board(given=1)
-    made.devices[0].set(NOW, compute_mode="E. Process")
-    process(made).open(0)
-    assert code(process(made, pid=4300).open, 0) == 46
-
-
 def test_a_t4_is_slower_than_an_h100_and_neighbours_share_its_time():
     slow, fast = process(board("T4", 4, 1)), process(board())
     assert slow.flops(0, "fp16") < fast.flops(0, "fp16") / 10

@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-import orjson
 import pytest
 import yaml
 
 from kubesim import clusterfile
 from kubesim.gpu.readings import read
-from kubesim.network.fabric import Request
 from kubesim.tests.containers import run, state
 from kubesim.tests.test_gpu_containers import trainer
 from kubesim.tests.world import container, daemon_set, pod, world
 
 PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.18.0"
-INJECTOR = "ghcr.io/ai-dynamo/gpu-fault-injector:latest"
 GPU = "nvidia.com/gpu"
 
 
@@ -34,13 +31,6 @@ async def counts(w, number: int = 0) -> tuple[str, str]:
 async def ready(w) -> str:
     node = await w.client.get("nodes", w.node_names[0])
     return next(item["status"] for item in node["status"]["conditions"] if item["type"] == "Ready")
-
-
-async def agent(w, route: str, body: dict[str, object] | None = None, method: str = "POST"):
-    found = await w.pod("agent")
-    server = w.kubelets.fabric.find(found["status"]["podIP"], 8083)
-    answer = await server.respond(Request(method, route, {}, orjson.dumps(body) if body is not None else b""))
-    return answer.status, orjson.loads(answer.body)
 
 
 @pytest.mark.parametrize("code", [48, 63, 64, 74, 79, 94, 95, 119])
@@ -186,55 +176,6 @@ async def test_the_words_of_nvidia_smi_for_a_device_that_is_gone():
         assert status == 255
 
 
-async def test_an_agent_lets_faults_happen_and_end():
-    async with world(count=1) as w:
-        await w.create("pods", pod("agent", container(INJECTOR, securityContext={"privileged": True})))
-        await w.tick(5)
-        assert (await agent(w, "/health", method="GET"))[1]["gpu_count"] == 8
-        status, said = await agent(w, "/inject-xid", {"fault_id": "one", "xid_type": 79, "gpu_id": 1, "duration": 30})
-        assert (status, said["status"]) == (200, "injected")
-        await w.tick(2)
-        assert await counts(w) == ("8", "7")
-        assert any("Xid (PCI:0000:05:00): 79" in record.text for record in board(w).log.after(0))
-        await w.tick(30)
-        assert await counts(w) == ("8", "8")
-        await agent(w, "/inject-xid", {"fault_id": "two", "xid_type": 48, "gpu_id": 0})
-        await agent(w, "/recover", {"fault_id": "two"})
-        await w.tick(2)
-        assert await counts(w) == ("8", "8")
-        assert (await agent(w, "/faults", method="GET"))[1] == {"faults": [], "count": 0}
-
-
-@pytest.mark.parametrize(
-    ("route", "body", "status"),
-    [
-        ("/inject-xid", {"xid_type": 0}, 400),
-        ("/inject-xid", {"xid_type": 79, "gpu_id": 8}, 400),
-        ("/inject-xid", {"xid_type": True}, 400),
-        ("/inject-xid", [], 422),
-        ("/recover", {"fault_id": "none"}, 404),
-        ("/health", {}, 405),
-        ("/else", {}, 404),
-    ],
-)
-async def test_an_agent_refuses_what_it_cannot_do(route, body, status):
-    async with world(count=1) as w:
-        await w.create("pods", pod("agent", container(INJECTOR)))
-        await w.tick(5)
-        assert (await agent(w, route, body))[0] == status
-
-
-async def test_an_agent_resets_no_device_that_is_not_named():
-    async with world(count=1) as w:
-        await w.create("pods", pod("agent", container(INJECTOR)))
-        await w.tick(5)
-        board(w).xid(0, 95, w.clock.now())
-        status, said = await agent(w, "/reset", {})
-        assert (status, said) == (400, {"detail": "gpu_id: missing; it names the GPU to reset, 0 to 7"})
-        assert board(w).devices[0].trouble.reset_required
-        assert (await agent(w, "/reset", {"gpu_id": 0}))[0] == 200
-
-
 async def test_what_is_wrong_with_devices_survives_a_restart_of_the_simulator():
     async with world(count=1) as w:
         board(w).xid(2, 79, w.clock.now())
@@ -263,42 +204,6 @@ async def test_how_devices_are_given_survives_a_restart_of_the_simulator():
         assert other.board.given == given
         other.keep([], w.clock.now())
         assert other.board.given == {}
-
-
-async def test_a_driver_that_was_updated_without_a_reboot_speaks_to_nobody():
-    async with world(count=1) as w:
-        await w.create("pods", pod("agent", container(INJECTOR, securityContext={"privileged": True})))
-        await w.create("pods", pod("train", trainer(1)))
-        await w.tick(60)
-        assert (await agent(w, "/driver", {"version": "580.105.08"}))[0] == 200
-        status, out, _ = await run(w, "train", "nvidia-smi")
-        assert (status, out) == (
-            18, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.105\n",
-        )  # fmt: skip
-        log = (await run(w, "agent", "dmesg"))[1]
-        assert "NVRM: API mismatch: the client has the version 580.105.08, but" in log
-        assert (await w.pod("train"))["status"]["phase"] == "Running"
-        await w.create("pods", pod("late", trainer(1)))
-        await w.tick(5)
-        ended = state(await w.pod("late"))["lastState"]["terminated"]
-        assert ended["message"].endswith("initialization error: nvml error: driver/library version mismatch: unknown")
-        await agent(w, "/reboot", {})
-        await w.tick(500)
-        assert state(await w.pod("late"))["state"].get("running")
-
-
-async def test_without_the_toolkit_no_container_gets_a_gpu():
-    async with world(count=1) as w:
-        await w.create("pods", pod("agent", container(INJECTOR)))
-        await w.tick(5)
-        await agent(w, "/toolkit", {"installed": False})
-        await w.create("pods", pod("late", trainer(1)))
-        await w.tick(5)
-        ended = state(await w.pod("late"))["lastState"]["terminated"]
-        assert "fork/exec /usr/bin/nvidia-container-runtime: no such file or directory: unknown" in ended["message"]
-        await agent(w, "/toolkit", {"installed": True})
-        await w.tick(60)
-        assert state(await w.pod("late"))["state"].get("running")
 
 
 async def test_where_gpu_nodes_are_tainted_as_gke_does_pods_with_gpus_tolerate_it():

@@ -163,7 +163,7 @@ def test_gpus_without_nvlink_meet_across_the_bus():
 
 
 def test_a_container_may_change_nothing(board):
-    for line in ("-mig 1", "-pm 0", "-p 1", "-r", "-c 2"):
+    for line in ("-mig 1", "-pm 0", "-r"):
         assert smi(board, line, OWNER)[1] == 4
 
 
@@ -177,25 +177,6 @@ def test_a_device_is_reset_when_nothing_uses_it(board):
     assert smi(board, "--query-gpu=gpu_recovery_action --format=csv,noheader -i 5")[0] == "Reset\n"
     assert smi(board, "-r -i 5")[0] == "GPU 00000000:85:00.0 was successfully reset.\nAll done.\n"
     assert smi(board, "--query-gpu=gpu_recovery_action --format=csv,noheader -i 5")[0] == "None\n"
-
-
-@pytest.mark.parametrize(
-    ("line", "told", "left"),
-    [
-        ("-p 0", "volatile", "0, 1\n"),
-        ("--reset-ecc-errors=AGGREGATE", "aggregate", "1, 0\n"),
-    ],
-)
-def test_counts_of_errors_are_set_to_zero(board, line, told, left):
-    board.xid(5, 48, NOW)
-    fields = "ecc.errors.uncorrected.volatile.total,ecc.errors.uncorrected.aggregate.total"
-    counts = f"--query-gpu={fields} --format=csv,noheader -i 5"
-    assert smi(board, counts) == ("1, 1\n", 0)
-    assert smi(board, f"{line} -i 5", OWNER)[1] in (4, 6)
-    done = f"Reset {told} ECC errors to zero for GPU 00000000:85:00.0.\nAll done.\n"
-    assert smi(board, f"{line} -i 5") == (done, 0)
-    assert smi(board, counts) == (left, 0)
-    assert smi(board, "-p 2 -i 5") == ("Invalid value: 2\nTerminating early due to previous errors.\n", 2)
 
 
 def test_devices_and_processes_can_be_followed(board):

@@ -130,7 +130,7 @@ async def test_nccl_describes_the_job_that_runs(cluster):
     assert "rank 5 nRanks 8 nNodes 2 localRanks 4 localRank 1 MNNVL 0" in out
     assert "Channel 00/0 : 3[3] -> 4[0] [send] via NET/Socket/0" in out
     assert "Channel 01/0 : 4[0] -> 5[1] via P2P/CUMEM" in out
-    assert "Trees [0] 1/4/-1->0->-1 [1] 1/-1/-1->0->4" in out
+    assert "Trees [0] 1/4/-1->0->-1 [1] 1/4/-1->0->-1" in out
     assert out.count(" - Init COMPLETE") == 8
     commons = set(re.findall(r"commId (0x[0-9a-f]+)", out))
     assert len(commons) == 1

@@ -3,7 +3,6 @@
 import asyncio
 import re
 
-import orjson
 import pytest
 
 from kubesim.conditions import condition_of
@@ -363,21 +362,6 @@ async def test_the_journal_of_the_kubelet_tells_of_an_eviction():
         _, out, _ = await run(w, "look", "chroot", "/host", "journalctl", "-u", "kubelet")
         assert '"Eviction manager: must evict pod(s) to reclaim" resourceName="ephemeral-storage"' in out
         assert '"Eviction manager: pod is evicted successfully" pod="default/writer"' in out
-
-
-async def test_a_fault_may_use_up_what_a_node_has():
-    async with world(count=1, present=()) as w:
-        await w.create("pods", pod("agent", container("ghcr.io/ai-dynamo/gpu-fault-injector:1.0")))
-        await w.tick(5)
-        server = w.kubelets.fabric.find((await w.pod("agent"))["status"]["podIP"], 8083)
-        answer = await server.respond(Request("POST", "/use", {}, b'{"disk": "lots"}'))
-        assert answer.status == 400
-        answer = await server.respond(Request("POST", "/use", {}, b'{"disk": "75Gi", "memory": "10Gi"}'))
-        assert orjson.loads(answer.body) == {"status": "used", "disk": "75Gi", "memory": "10Gi"}
-        await w.tick(15)
-        assert (await pressures(w))["DiskPressure"][0] == "True"
-        assert await working_set(w) > 11 * GIB
-        assert room(w).used > 80 * GIB
 
 
 async def test_a_copy_of_a_large_file_is_as_large():

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kubesim.gpu.dcgm.engine import ALL_GPUS, Engine, Group
 from kubesim.gpu.smi.view import Seen, View
 
 
@@ -72,6 +71,7 @@ def wrapped(text: str, width: int) -> list[str]:
 
 BAD_PARAMETER, GENERIC, NOT_CONFIGURED, NOT_CONNECTED = 255, 253, 251, 235
 BAD_PARAMETER_TEXT = "Bad parameter passed to function"
+ALL_GPUS = "0"
 NO_GROUP = "The Group is not found"
 HINT = "Error: Required argument missing. For complete USAGE and HELP type: dcgmi --help"
 
@@ -114,23 +114,14 @@ def parse(argv: list[str]) -> Call:
     return call
 
 
-def group_of(call: Call, engine: Engine) -> tuple[int, Group]:
-    """Return the group that is asked about, with its number. Raises Refused."""
-    word = call.value("-g", "--group", default=str(ALL_GPUS))
-    number = ALL_GPUS if word == "all_gpus" else int(word) if word.isdecimal() else -1
-    if number not in engine.groups:
-        raise Refused(
-            f"Error: Unable to retrieve information about group {word}. Return: {NO_GROUP}.", NOT_CONFIGURED
-        )
-    return number, engine.groups[number]
-
-
-def members(call: Call, view: View, engine: Engine) -> list[Seen]:
-    """Return the devices that are asked about: by ``-i``, or of a group; those that are lost, too."""
+def members(call: Call, view: View) -> list[Seen]:
+    """Return the devices that are asked about, those that are lost, too: by ``-i``, or all. Raises Refused."""
     if ids := call.value("-i", "--gpuid", "--gpu-id"):
         return devices(view, ids)
-    gpus = group_of(call, engine)[1].gpus
-    return [item for item in view.all() if gpus is None or item.number in gpus]
+    if (word := call.value("-g", "--group", default=ALL_GPUS)) not in (ALL_GPUS, "all_gpus"):
+        text = f"Error: Unable to retrieve information about group {word}. Return: {NO_GROUP}."
+        raise Refused(text, NOT_CONFIGURED)
+    return view.all()
 
 
 def devices(view: View, ids: str) -> list[Seen]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from kubesim.gpu.dcgm import diagnose, pages
 from kubesim.gpu.dcgm.call import NOT_CONNECTED, Call, Refused, parse
-from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.smi.view import View
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "unix:///tmp/nv-hostengine", "localhost:5555", "127.0.0.1:5555"})
@@ -27,7 +26,7 @@ Usage: dcgmi [--host IP] subsystem
 """
 
 
-Page = Callable[[Call, View, Engine], str | tuple[str, int]]
+Page = Callable[[Call, View], str | tuple[str, int]]
 
 
 def run(view: View, argv: list[str]) -> tuple[str, int]:
@@ -43,7 +42,7 @@ def run(view: View, argv: list[str]) -> tuple[str, int]:
     if host not in LOCAL or view.board.mismatched or not view.board.loaded:
         return UNREACHABLE.format(host), NOT_CONNECTED
     try:
-        out = _PAGES[call.name](call, view, view.board.engine)
+        out = _PAGES[call.name](call, view)
     except Refused as error:
         return f"{error}\n", error.status
     return out if isinstance(out, tuple) else (out, 0)

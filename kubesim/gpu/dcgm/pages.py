@@ -16,13 +16,12 @@ from kubesim.gpu.dcgm.call import (
     Node,
     Refused,
     columns,
-    group_of,
     members,
     tree,
     wrapped,
 )
 from kubesim.gpu.dcgm.diagnose import Trouble, systems, troubles, worst
-from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS, Engine
+from kubesim.gpu.dcgm.engine import HEALTH_SYSTEMS
 from kubesim.gpu.readings import Reading, find
 from kubesim.gpu.smi.view import NOT_AVAILABLE, View
 
@@ -51,7 +50,7 @@ def fields() -> dict[int, Field]:
     return {number: Field(*row) for number, row in data.table(__file__, "fields.yaml").items()}
 
 
-def discovery(call: Call, view: View, engine: Engine) -> str:
+def discovery(call: Call, view: View) -> str:
     """List the devices."""
     rows = [
         ([str(item.number)], [
@@ -67,9 +66,9 @@ def discovery(call: Call, view: View, engine: Engine) -> str:
     return out + "0 CPUs found.\n" + columns((8, 70), ("CPU ID", "Device Information"), ())
 
 
-def health(call: Call, view: View, engine: Engine) -> str:
+def health(call: Call, view: View) -> str:
     """Set the watches, tell which are set, or tell what they say."""
-    known = group_of(call, engine)[1]
+    known, asked = view.board.engine, members(call, view)
     if call.given("-s", "--set"):
         letters = call.value("-s", "--set")
         if not letters or not set(letters) <= set(HEALTH_SYSTEMS):
@@ -84,10 +83,7 @@ def health(call: Call, view: View, engine: Engine) -> str:
     if not known.health:
         raise Refused("Error: Health watches not enabled. Please enable watches. ", GENERIC)
     watched = {systems()[letter] for letter in known.health if letter in systems()}
-    found = {
-        item.number: [trouble for trouble in troubles(item) if trouble.system in watched]
-        for item in members(call, view, engine)
-    }
+    found = {item.number: [trouble for trouble in troubles(item) if trouble.system in watched] for item in asked}
     nodes = [Node("Overall Health", worst([trouble for each in found.values() for trouble in each]))]
     bad = []
     for number, each in found.items():
@@ -104,7 +100,7 @@ def _errors(system: str, found: list[Trouble]) -> Node:
     return Node(name, worst(mine), wrapped(", ".join(trouble.text for trouble in mine), 52))
 
 
-def nvlink(call: Call, view: View, engine: Engine) -> str:
+def nvlink(call: Call, view: View) -> str:
     """Show which links are up."""
     if not call.given("-s", "--link-status"):
         raise Refused(HINT, 1)
@@ -117,7 +113,7 @@ def nvlink(call: Call, view: View, engine: Engine) -> str:
     return "\n".join(lines) + "\n"
 
 
-def dmon(call: Call, view: View, engine: Engine) -> str:
+def dmon(call: Call, view: View) -> str:
     """Show fields by number, a line for each device; with ``-l`` which there are."""
     known = fields()
     if call.given("-l", "--list"):
@@ -132,17 +128,17 @@ def dmon(call: Call, view: View, engine: Engine) -> str:
     chosen = [known[int(word)] for word in words]
     lines = [f"{'#Entity':<16}" + "".join(f"{each.short:<14}" for each in chosen)]
     lines += [f"{'ID':<16}" + "".join(f"{each.unit:<14}" for each in chosen)]
-    for item in members(call, view, engine):
+    for item in members(call, view):
         lost = item.device.trouble.lost
         cells = "".join(f"{NOT_AVAILABLE if lost else each.get(item.reading)!s:<14}" for each in chosen)
         lines.append(f"{f'GPU {item.number}':<16}{cells}")
     return "\n".join(lines) + "\n"
 
 
-def diag(call: Call, view: View, engine: Engine) -> tuple[str, int]:
+def diag(call: Call, view: View) -> tuple[str, int]:
     """Run the diagnostics of a level."""
     level = diagnose.LEVELS.get(call.value("-r", "--run", default="1"))
     if level is None:
         raise Refused(f"Error: Unable to complete diagnostic. Return: (-1) : {BAD_PARAMETER_TEXT}", BAD_PARAMETER)
-    seen = members(call, view, engine)
+    seen = members(call, view)
     return diagnose.page(seen, level, verbose=call.given("-v", "--verbose"))

@@ -11,7 +11,6 @@ from kubesim.gpu.products import driver
 from kubesim.gpu.smi import query, report, setters, table, topology
 from kubesim.gpu.smi.view import NONE_FOUND, NoDevices, View
 
-NO_PERMISSION = 4
 LOST_STATUS = 255
 NONE_STATUS = 6
 MISMATCH_STATUS, NOT_LOADED_STATUS = 18, 9
@@ -47,7 +46,6 @@ class Call:
     """How many passes; 0 for no end."""
     file: str = ""
     value: str = ""
-    stamp: str = ""
 
     @property
     def heads(self) -> int:
@@ -176,8 +174,6 @@ def _monitor(argv: list[str]) -> Call:
                 call.only += value.split(",")
             case "-s" | "--select" if set(value) <= set(table.columns()):
                 call.value = value
-            case "-o" | "--options" if set(value) <= {"D", "T"}:
-                call.stamp = value
             case "-f" | "--filename":
                 call.file = value
             case _:
@@ -236,8 +232,8 @@ _PAGES: dict[str, Callable[[View, Call], tuple[str, int]]] = {
     "set": lambda view, call: setters.run(view, call.words[0], call.value, call.only),
     "reset": lambda view, call: setters.reset(view, call.only),
     "version": _version,
-    "dmon": lambda view, call: (table.devices(view, call.value, call.stamp, call.only), 0),
-    "pmon": lambda view, call: (table.processes(view, call.value, call.stamp, call.only), 0),
+    "dmon": lambda view, call: (table.devices(view, call.value, call.only), 0),
+    "pmon": lambda view, call: (table.processes(view, call.value, call.only), 0),
 }
 
 

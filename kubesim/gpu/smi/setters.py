@@ -22,8 +22,6 @@ FORGETFUL = (
     "page for more information. Run with [--help | -h] switch to get more information on how to enable persistence "
     "mode.\n\n"
 )
-COMPUTE_MODES = {"0": "Default", "2": "Prohibited", "3": "E. Process"}
-COMPUTE_NAMES = {"Default": "DEFAULT", "Prohibited": "PROHIBITED", "E. Process": "EXCLUSIVE_PROCESS"}
 SWITCH = {"0": False, "DISABLED": False, "1": True, "ENABLED": True}
 
 
@@ -110,17 +108,6 @@ def _persistence(view: View, seen: Seen, value: str) -> str:
     return f"{enabled(on)} persistence mode for GPU {address}.\n"
 
 
-def _compute(view: View, seen: Seen, value: str) -> str:
-    by_name = {name: mode for mode, name in COMPUTE_NAMES.items()}
-    mode, address = COMPUTE_MODES.get(value) or by_name.get(value.upper()), seen.device.pci_address
-    if mode is None:
-        raise Refused(f"Invalid compute mode: {value}", INVALID)
-    if seen.device.settings.compute_mode == mode:
-        return f"Compute mode is already set to {COMPUTE_NAMES[mode]} for GPU {address}.\n"
-    seen.device.set(view.at, compute_mode=mode)
-    return f"Set compute mode to {COMPUTE_NAMES[mode]} for GPU {address}.\n"
-
-
 def _power(view: View, seen: Seen, value: str) -> str:
     wanted, power, address = _number(value), seen.device.product.power, seen.device.pci_address
     if not power["least"] <= wanted <= power["limit"]:
@@ -134,14 +121,6 @@ def _power(view: View, seen: Seen, value: str) -> str:
     return f"Power limit for GPU {address} was set to {wanted:.2f} W from {before:.2f} W.\n"
 
 
-def _errors(view: View, seen: Seen, value: str) -> str:
-    if value.upper() not in ("0", "VOLATILE", "1", "AGGREGATE"):
-        raise Refused(f"Invalid value: {value}", INVALID)
-    ecc, ever = seen.device.state.ecc, value.upper() in ("1", "AGGREGATE")
-    seen.device.change(view.at, ecc=ecc.forgotten() if ever else ecc.reset())
-    return f"Reset {'aggregate' if ever else 'volatile'} ECC errors to zero for GPU {seen.device.pci_address}.\n"
-
-
 def _mig(view: View, seen: Seen, value: str) -> str:
     """Leave MIG mode off: simulated devices are not cut, and say it as those say it that cannot be."""
     on, address = _switch(value), seen.device.pci_address
@@ -153,11 +132,9 @@ def _mig(view: View, seen: Seen, value: str) -> str:
 
 SETTERS: dict[str, Setter] = {
     "persistence-mode": Setter(_persistence, "Unable to set persistence mode for GPU {}: Insufficient Permissions"),
-    "compute-mode": Setter(_compute, "Unable to set the compute mode for GPU {}: Insufficient Permissions"),
     "power-limit": Setter(
         _power, "Failed to set power management limit for GPU {}: Insufficient Permissions", warns=True
     ),
-    "reset-ecc-errors": Setter(_errors, "Unable to reset ECC errors for GPU {}: Insufficient Permissions"),
     "multi-instance-gpu": Setter(_mig, "Unable to {word} MIG Mode for GPU {}: Insufficient Permissions"),
 }
 """By the long name of the option."""

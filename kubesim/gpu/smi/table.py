@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 from kubesim import data
 from kubesim.gpu.devices import Task
@@ -41,7 +40,7 @@ def _device(seen: Seen) -> list[str]:
         f"| {seen.number:>3}  {device.product.name:<31}{_on(settings.persistence):<3} |"
         f" {device.pci_address:>18} Off | {device.state.ecc.uncorrected[0]:>20} |",
         f"| N/A  {reading.temperature:>3}C    {reading.performance:<3} {power:>22} |"
-        f" {memory:>22} | {reading.util:>6}% {settings.compute_mode:>12} |",
+        f" {memory:>22} | {reading.util:>6}% {'Default':>12} |",
         f"|{'':41}|{'':24}| {seen.mig:>20} |",
     ]
 
@@ -70,32 +69,32 @@ def _cell(view: View, seen: Seen, at: str = "") -> str:
     return value if isinstance(value, str) else str(round(value))
 
 
-def devices(view: View, letters: str, stamp: str = "", only: Iterable[str] = ()) -> str:
+def devices(view: View, letters: str, only: Iterable[str] = ()) -> str:
     """Return the heading and one line for each device. Raises query.NoDevices."""
     found = [(name, *row) for letter in columns() if letter in letters for name, row in columns()[letter].items()]
-    lines = [_heading(stamp, row, [column[row] for column in found]) for row in (0, 1)]
+    lines = [_heading(row, [column[row] for column in found]) for row in (0, 1)]
     for seen in chosen(view, only):
         cells = "".join(f"{_cell(view, seen, *each[2:]):>7}" for each in found)
-        lines.append(f"{_moment(stamp, view.at)}{seen.number:>5}{cells} ")
+        lines.append(f"{seen.number:>5}{cells} ")
     return "\n".join(lines) + "\n"
 
 
-def processes(view: View, letters: str, stamp: str = "", only: Iterable[str] = ()) -> str:
+def processes(view: View, letters: str, only: Iterable[str] = ()) -> str:
     """Return the heading and one line for each process, a line of dashes for a device without any."""
     use = ("sm", "mem", "enc", "dec", "jpg", "ofa") if "u" in letters else ()
     memory = ("fb", "ccpm") if "m" in letters else ()
     heads = "".join(f"{name:>7}" for name in (*use, *memory))
     units = "".join(f"{unit:>7}" for unit in ("%",) * len(use) + ("MB",) * len(memory))
     lines = [
-        f"#{_names(stamp, 0)} gpu         pid   type{heads}    command ",
-        f"#{_names(stamp, 1)} Idx           #    C/G{units}    name ",
+        f"# gpu         pid   type{heads}    command ",
+        f"# Idx           #    C/G{units}    name ",
     ]
     for seen in chosen(view, only):
         tasks: list[Task | None] = [*view.tasks(seen)]
         for task in tasks or [None]:
             cells = "".join(f"{value!s:>7}" for value in _cells(view, seen, task, bool(use), bool(memory)))
             who = (task.pid, "C", task.name.rpartition("/")[2]) if task else (NONE,) * 3
-            lines.append(f"{_moment(stamp, view.at)}{seen.number:>5} {who[0]:>11} {who[1]:>6}{cells}    {who[2]:<15}")
+            lines.append(f"{seen.number:>5} {who[0]:>11} {who[1]:>6}{cells}    {who[2]:<15}")
     return "\n".join(lines) + "\n"
 
 
@@ -106,16 +105,5 @@ def _cells(view: View, seen: Seen, task: Task | None, use: bool, memory: bool) -
     return [*(share + [NONE] * 4 if use else ()), *(held if memory else ())]
 
 
-def _heading(stamp: str, row: int, names: list[object]) -> str:
-    return f"#{_names(stamp, row)} {('gpu', 'Idx')[row]}" + "".join(f"{name!s:>7}" for name in names) + " "
-
-
-def _names(stamp: str, row: int) -> str:
-    """Return the heading of the date and the time that ``-o DT`` asks for."""
-    words = {"D": ("Date", "YYYYMMDD"), "T": ("Time", "HH:MM:SS")}
-    return "".join(f"{words[letter][row]:<9}" for letter in "DT" if letter in stamp)
-
-
-def _moment(stamp: str, at: datetime) -> str:
-    forms = {"D": "%Y%m%d", "T": "%H:%M:%S"}
-    return "".join(f" {at.strftime(forms[letter])}" for letter in "DT" if letter in stamp)
+def _heading(row: int, names: list[object]) -> str:
+    return f"# {('gpu', 'Idx')[row]}" + "".join(f"{name!s:>7}" for name in names) + " "

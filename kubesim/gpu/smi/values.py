@@ -157,7 +157,7 @@ GETTERS: dict[str, Getter] = {
     "timestamp": lambda s, v: v.at.strftime("%Y/%m/%d %H:%M:%S.") + f"{v.at.microsecond // 1000:03}",
     "driver_version": lambda s, v: driver().version,
     "count": lambda s, v: len(v.present()),
-    "compute_mode": lambda s, v: s.device.settings.compute_mode.replace("E. Process", "Exclusive_Process"),
+    "compute_mode": lambda s, v: "Default",
     "inforom.img": lambda s, v: _image(s.device.product),
     "inforom.ecc": lambda s, v: ECC_OBJECTS.get(s.device.product.family, "6.16"),
     "pci.domain": _address(0),
