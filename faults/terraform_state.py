@@ -22,6 +22,8 @@ MAX_WORD = 200
 """Of an address' parts, in characters."""
 FORMAT = 4
 MANAGED = "managed"
+_VERSIONS = {"resource_version", "generation", "etag", "fingerprint"}
+"""Attributes that an API counts up with every change, also with those that others make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,23 @@ class TerraformState:
     def dump(self) -> Obj:
         """Return it as JSON."""
         return {"serial": self.serial, "resources": list(self.resources)}
+
+
+def differs(before: Obj, after: Obj) -> bool:
+    """Return whether the attributes of a resource say something else, in what its code or a person can change.
+
+    Providers write null where they create a resource, and an empty value where they read it again.
+    """
+    return bool(_without_noise(before) != _without_noise(after))
+
+
+def _without_noise(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_noise(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _without_noise(each) for name, each in value.items() if name not in _VERSIONS}
+    return {name: each for name, each in kept.items() if each}
 
 
 def secret_name(root: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 
 from faults.plain_text import plain_line
-from faults.terraform_state import TerraformState
+from faults.terraform_state import TerraformState, differs
 from sessions import events
 from sessions.models import SessionEvent
 from sessions.services.rows import State, locked
@@ -48,7 +48,7 @@ def _told(root: str, before: TerraformState | None, after: TerraformState) -> di
     old = {row["address"]: row["attributes"] for row in before.resources}
     new = {row["address"]: row["attributes"] for row in after.resources}
     added, destroyed = sorted(new.keys() - old.keys()), sorted(old.keys() - new.keys())
-    changed = sorted(address for address in new.keys() & old.keys() if new[address] != old[address])
+    changed = sorted(address for address in new.keys() & old.keys() if differs(old[address], new[address]))
     counts = {"added": len(added), "changed": len(changed), "destroyed": len(destroyed)}
     marked = [*(f"+ {at}" for at in added), *(f"~ {at}" for at in changed), *(f"- {at}" for at in destroyed)]
     shown = [plain_line(line, MAX_ADDRESS) for line in marked[:MAX_RESOURCES]]

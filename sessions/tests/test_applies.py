@@ -141,6 +141,19 @@ def test_an_apply_is_told_once_with_what_has_changed(live):
     assert services.note_apply(**told | {"root": "cloud"})
 
 
+def test_what_providers_and_apis_write_themselves_is_no_change(live):
+    """The provider creates with null and reads an empty value; the API counts versions up; the limit stays as it is."""
+    created = {"gpus": 1, "scopes": None, "rules": [{"names": None}], "metadata": [{"resource_version": "7"}]}
+    read = {"gpus": 1, "scopes": [], "rules": [{"names": []}], "metadata": [{"resource_version": "9", "labels": {}}]}
+    before = read_state(secret(1, {}, **resource(attributes=created)))
+    after = read_state(secret(2, {}, **resource(attributes=read)))
+    lower = read_state(secret(3, {}, **resource(attributes=read | {"gpus": 0})))
+    services.note_apply(session_id=live.pk, root="tenants", before=before, after=after)
+    services.note_apply(session_id=live.pk, root="tenants", before=after, after=lower)
+    told = SessionEvent.objects.filter(session=live, kind=events.APPLIED).order_by("seq")
+    assert [entry.payload["resources"] for entry in told] == [[], ["~ quota.gpus"]]
+
+
 def test_what_an_address_says_is_shown_and_acts_on_nothing(live):
     loud = read_state(secret(9, {"\x1b[2J\u202e" + "e" * 400: 1}))
     services.note_apply(session_id=live.pk, root="tenants", before=BEFORE, after=loud)
