@@ -21,6 +21,8 @@ _NAME = re.compile(
 _LEFT_OUT = re.compile(r"(^|/)(\.[^./][^/]*|__MACOSX|[^/]+\.tfplan|[^/]+\.tfstate[^/]*)(/|$)")
 _DAY = (1980, 1, 1, 0, 0, 0)  # the same code makes the same zip
 _NO_ZIP = "This is no zip file."
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+"""Of compression: what every system writes. The others may unpack 400 MB before their first byte is read."""
 
 
 class ArchiveRefused(FaultError):
@@ -49,10 +51,10 @@ def read_zip(data: bytes) -> dict[str, str]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return _files(archive)
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
-        raise ArchiveRefused(
-            _NO_ZIP if isinstance(exc, zipfile.BadZipFile) else f"The zip cannot be read: {exc}"
-        ) from exc
+    except (zipfile.BadZipFile, IndexError) as exc:  # the second one for an entry without a name
+        raise ArchiveRefused(_NO_ZIP) from exc
+    except (zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
+        raise ArchiveRefused(f"The zip cannot be read: {exc}") from exc
 
 
 def _files(archive: zipfile.ZipFile) -> dict[str, str]:
@@ -80,6 +82,8 @@ def _check(entry: zipfile.ZipInfo, path: str, found: Mapping[str, str]) -> None:
         raise ArchiveRefused(f"{shown!r} is not taken: only .tf, .tfvars, .md and .hcl files in plain folders are.")
     if path in found:
         raise ArchiveRefused(f"{shown!r} is there twice.")
+    if entry.compress_type not in _METHODS:
+        raise ArchiveRefused(f"{shown!r} is compressed in an unusual way; deflate is what is taken.")
     if entry.flag_bits & 1:
         raise ArchiveRefused(f"{shown!r} is encrypted.")
 

@@ -64,6 +64,9 @@ def with_lie(data):
         (zipped([(f"{at}.tf", "x" * MAX_FILE_BYTES) for at in range(5)]), "goes beyond 512 KiB"),
         (with_lie(zipped([("x.tf", "x" * 10_000_000)])), "cannot be read|goes beyond|no zip file"),
         (zipped([("x.tf", "x"), ("platform/x.tf", "y")]), "there twice"),
+        (zipped([("x.tf", "x" * 10_000_000)], method=zipfile.ZIP_BZIP2), "in an unusual way"),
+        (zipped([("x.tf", "x")], method=zipfile.ZIP_LZMA), "in an unusual way"),
+        (zipped([("x.tf", "x")]).replace(b"x.tf", b"\0.tf"), "no zip file"),
     ],
 )
 def test_a_hostile_zip_is_refused_with_a_sentence(data, words):

@@ -8,15 +8,7 @@ from __future__ import annotations
 from kubesim.api.quantity import parse
 from kubesim.api.selectors import from_struct
 from kubesim.controllers import pods
-from kubesim.controllers.base import (
-    Context,
-    Controller,
-    Keeper,
-    drop_finalizer,
-    is_ending,
-    latest,
-    queue_key,
-)
+from kubesim.controllers.base import Context, Controller, Keeper, drop_finalizer, is_ending, latest, queue_key
 from kubesim.errors import Obj, tolerating
 from kubesim.storage_classes import DRIVER, IN_TREE
 from kubesim.times import stamp

@@ -36,9 +36,7 @@ from kubesim.kubelet.thresholds import (
     binary,
     rules,
 )
-from kubesim.kubelet.thresholds import (
-    INODES as OF_INODES,
-)
+from kubesim.kubelet.thresholds import INODES as OF_INODES
 from kubesim.kubelet.volumes import BASE
 from kubesim.recorder import node_reference
 from kubesim.scheduler.terms import tolerates

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from kubesim.terraform import functions
 from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
-from kubesim.terraform.formats import CallError
+from kubesim.terraform.formats import MAX_RESULT, TOO_LONG, CallError
 from kubesim.terraform.mentions import described, references, spelled, type_at
 from kubesim.terraform.syntax import Node, parse_template
 from kubesim.terraform.values import (
@@ -111,7 +111,8 @@ def _template(node: Node, scope: Scope) -> Any:
 
 
 def _joined(parts: list[Node], scope: Scope) -> Any:
-    found, open_ = [], False
+    found: list[str] = []
+    open_, length = False, 0
     for part in parts:
         value = evaluate(part, scope)
         if isinstance(value, Unknown):
@@ -121,10 +122,13 @@ def _joined(parts: list[Node], scope: Scope) -> Any:
             raise scope.failure(part[1], "invalid_template_interpolation_value", part)
         try:
             found.append(convert(value, "string"))
+            length += len(found[-1])
         except ConvertError as error:
             raise scope.failure(
                 part[1], "invalid_template_interpolation_value_2", part, it=str(error).partition(",")[0]
             ) from error
+        if length > MAX_RESULT:
+            raise scope.problem(part[1], "Template too large", f"{TOO_LONG[0].upper()}{TOO_LONG[1:]}.")
     return Unknown("string") if open_ else "".join(found)
 
 

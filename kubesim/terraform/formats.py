@@ -6,16 +6,10 @@ import json
 import re
 from typing import Any
 
-from kubesim.terraform.values import (
-    ConvertError,
-    convert,
-    plain,
-)  # fmt: skip
+from kubesim.terraform.values import ConvertError, convert, plain
 
-MAX_WIDTH = 10_000
-FAILED = "Error in function call"
-
-
+MAX_WIDTH, MAX_RESULT = 10_000, 1 << 20
+FAILED, TOO_LONG = "Error in function call", f"the result is longer than {MAX_RESULT >> 20} MiB"
 VERB = re.compile(r"%(%|(?:\[(\d+)\])?([-+ #0]*)(\d*)(?:\.(\d+))?([a-zA-Z]))")
 
 

@@ -9,15 +9,15 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 import yaml
 
 from kubesim import data
-from kubesim.terraform.formats import MAX_WIDTH, CallError, formatted, json_text
+from kubesim.terraform.formats import MAX_RESULT, MAX_WIDTH, TOO_LONG, CallError, formatted, json_text
 from kubesim.terraform.values import (
     ANY,
     ConvertError,
@@ -37,7 +37,7 @@ from kubesim.terraform.values import (
 )  # fmt: skip
 
 table: data.Reader[dict[str, Any]] = data.beside(__file__, "functions.yaml")
-MAX_RESULT, MAX_PRODUCT = 4 << 20, 100_000
+MAX_PRODUCT = 100_000
 KINDS: dict[str, Type] = {"s": "string", "n": "number", "b": "bool", "S": ["list", "string"]}
 
 
@@ -65,7 +65,7 @@ def call(function: Function, name: str, values: list[Any], scope: Any) -> Any:
     except (ConvertError, OverflowError, ValueError) as error:
         raise CallError(str(error)) from error
     if isinstance(found, str) and len(found) > MAX_RESULT:
-        raise CallError(f"the result is longer than {MAX_RESULT >> 20} MiB")
+        raise CallError(TOO_LONG)
     return found
 
 
@@ -123,9 +123,25 @@ def _yaml_item(value: Any, indent: int) -> str:
 
 def _yamldecode(text: str) -> Any:
     try:
-        return json.loads(json.dumps(yaml.safe_load(text), default=str))
-    except yaml.YAMLError as error:
+        return _of_yaml(yaml.safe_load(text), itertools.count())
+    except (yaml.YAMLError, RecursionError) as error:
         raise CallError(str(error).splitlines()[0], 0, "src") from error
+
+
+def _of_yaml(value: Any, counted: Iterator[int]) -> Any:
+    """Return a value of YAML in the kinds of the language; with its aliases it may be far larger than its text."""
+    if next(counted) > MAX_PRODUCT:
+        raise CallError("the result has too many elements")
+    if isinstance(value, dict):
+        words = (key if isinstance(key, str) else json.dumps(key, default=str) for key in value)
+        return {word: _of_yaml(item, counted) for word, item in zip(words, value.values(), strict=True)}
+    if isinstance(value, list):
+        return [_of_yaml(item, counted) for item in value]
+    return value if value is None or isinstance(value, str | int | float) else str(value)
+
+
+def _no_number(text: str) -> NoReturn:
+    raise CallError(f"invalid character '{text[0]}' looking for beginning of value", 0, "str")
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
@@ -147,7 +163,7 @@ def _replace(text: str, part: str, other: str) -> str:
     if len(part) > 1 and part[0] == part[-1] == "/":
         return _compiled(part[1:-1]).sub(re.sub(r"\$\{?(\w+)\}?", r"\\g<\1>", other), text)
     if text.count(part) * len(other) > MAX_RESULT:
-        raise CallError(f"the result is longer than {MAX_RESULT >> 20} MiB")
+        raise CallError(TOO_LONG)
     return text.replace(part, other)
 
 
@@ -382,8 +398,9 @@ RUN: dict[str, Callable[..., Any]] = {
     "setintersection": _sets(lambda sets: set.intersection(*sets)), "setunion": _sets(lambda sets: set.union(*sets)),
     "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "setproduct": _setproduct, "slice": _slice, "sum": _sum,
     "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values, "zipmap": _zipmap,
-    "jsondecode": json.loads, "jsonencode": json_text, "yamldecode": _yamldecode,
-    "yamlencode": lambda value: _yaml(plain(value)), "dirname": lambda path: path.rpartition("/")[0] or ".",
+    "jsondecode": lambda s: json.loads(s, parse_constant=_no_number), "jsonencode": json_text,
+    "yamldecode": _yamldecode, "yamlencode": lambda value: _yaml(plain(value)),
+    "dirname": lambda path: path.rpartition("/")[0] or ".",
     "basename": lambda path: path.rpartition("/")[2], "md5": _digest("md5"), "sha256": _digest("sha256"),
     "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet, "merge": _merge, "length": _as_open(_length, "number"),
     "keys": _as_open(_keys, ["list", "string"]), "coalesce": _coalesce, "contains": _contains, "tobool": _to("bool"),

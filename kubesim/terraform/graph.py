@@ -11,13 +11,7 @@ from kubesim.terraform.diagnostics import Failure, Problem, failure, suggestion
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.instances import Key, Open, counted, each_of
 from kubesim.terraform.syntax import Body, Node
-from kubesim.terraform.values import (
-    ConvertError,
-    Unknown,
-    convert,
-    known,
-    quoted,
-)  # fmt: skip
+from kubesim.terraform.values import ConvertError, Unknown, convert, known, quoted
 
 FIRST_ATTRIBUTES = {"each": "for_each", "count": "count"}
 SUITABLE = "The given value is not suitable for var.{} declared at {}:{},{}-{}: {}."

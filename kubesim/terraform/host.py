@@ -39,7 +39,7 @@ class Host:
 
     def tell(self, *message: Any) -> None:
         """Send a message that needs no answer."""
-        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+        sys.stdout.buffer.write(json.dumps(message, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         sys.stdout.buffer.flush()
 
     def path(self, path: str) -> str:
@@ -83,8 +83,9 @@ class Host:
 
     def text(self, path: str) -> str:
         """Return the text of a file that the code names. Raises ValueError."""
-        whole, roof = self.path(path), posixpath.dirname(self.folder)
-        roof = self.folder if roof == "/" else roof
+        whole, here = (self.ask("real", each) or each for each in (self.path(path), self.folder))
+        roof = posixpath.dirname(here)
+        roof = here if roof == "/" else roof
         if not whole.startswith(f"{roof}/"):
             raise ValueError(OUTSIDE.format(roof))
         found = self.read(whole)

@@ -7,14 +7,7 @@ from typing import Any
 from kubesim.terraform.diagnostics import said
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.syntax import Node
-from kubesim.terraform.values import (
-    ANY,
-    ConvertError,
-    Set,
-    Unknown,
-    convert,
-    type_of,
-)  # fmt: skip
+from kubesim.terraform.values import ANY, ConvertError, Set, Unknown, convert, type_of
 
 Key = str | int | None
 

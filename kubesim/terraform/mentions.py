@@ -6,14 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kubesim.terraform.syntax import Node
-from kubesim.terraform.values import (
-    ANY,
-    Map,
-    Unknown,
-    hcl,
-    type_name,
-    type_of,
-)  # fmt: skip
+from kubesim.terraform.values import ANY, Map, Unknown, hcl, type_name, type_of
 
 
 def references(node: Any) -> Iterator[Node]:

@@ -111,7 +111,10 @@ def unescaped(text: str) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     text = found[1]
-    return chr(int(text[1:], 16)) if text[0] in "uU" and len(text) > 1 else ESCAPES.get(text, text)
+    if text[0] not in "uU" or len(text) == 1:
+        return ESCAPES.get(text, text)
+    code = int(text[1:], 16)
+    return chr(code) if code < 0xD800 or 0xE000 <= code < 0x110000 else "\ufffd"
 
 
 class _Reader:

@@ -23,12 +23,12 @@ from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import resolve
 from kubesim.shell.tools import web
 from kubesim.terraform.state import VERSION
+from kubesim.terraform.worker import HARD_CPU_S
 
 WORKER = Path(__file__).with_name("worker.py")
 MAX_LINE, MAX_FILE, MAX_NAMES, MAX_CACHED = 16 << 20, 1 << 20, 2000, 16 << 20
 CONNECT_S = 30.0
 KILLED = "terraform: the configuration takes more time or memory than practice clusters grant\n"
-HARD_CPU_S = 3.0
 NOTHING = subprocess.DEVNULL
 _files: OrderedDict[str, str] = OrderedDict()
 """Files that have been parsed, as JSON, by their text's digest: MAX_CACHED characters, those of longest ago go."""
@@ -187,6 +187,12 @@ class _Run:
             return bytes(node.content()).decode("utf-8", "replace")
         except FileError:
             return None
+
+    async def _real(self, path: str) -> str:
+        """Return where a path leads through links."""
+        with contextlib.suppress(FileError):
+            return self.process.view.place(path).path
+        return path
 
     async def _body(self, path: str) -> Any:
         text = await self._read(path)

@@ -18,13 +18,11 @@ import sys
 import time
 from typing import Any
 
-MAX_CPU_S, HARD_CPU_S, MAX_MEMORY = 1.6, 3, 512 << 20
+MAX_CPU_S, HARD_CPU_S, MAX_MEMORY = 1.6, 2, 192 << 20
 LIMITS = (
     (resource.RLIMIT_CPU, HARD_CPU_S), (resource.RLIMIT_AS, MAX_MEMORY), (resource.RLIMIT_NOFILE, 0),
     (resource.RLIMIT_NPROC, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_CORE, 0),
 )  # fmt: skip
-
-
 LOOK_S = 0.1
 """Of computing, between two looks whether there was too much of it, and whether anybody still wants its result."""
 IDLE_S = 120.0
@@ -114,6 +112,8 @@ def _serve(number: int) -> None:
         _complain(way, "configuration_takes_too_long")
     except (MemoryError, RecursionError):
         _complain(way, "configuration_is_too_large")
+    except (LookupError, TypeError, ValueError, AttributeError):
+        _complain(way, "files_of_terraform_are_not_its_own")
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
     way.tell("end", status, time.process_time())

@@ -142,7 +142,7 @@ def test_an_apply_is_told_once_with_what_has_changed(live):
 
 
 def test_what_providers_and_apis_write_themselves_is_no_change(live):
-    """The provider creates with null and reads an empty value; the API counts versions up; the limit stays as it is."""
+    """The provider creates with null and reads an empty value; the API counts versions up."""
     created = {"gpus": 1, "scopes": None, "rules": [{"names": None}], "metadata": [{"resource_version": "7"}]}
     read = {"gpus": 1, "scopes": [], "rules": [{"names": []}], "metadata": [{"resource_version": "9", "labels": {}}]}
     before = read_state(secret(1, {}, **resource(attributes=created)))

@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kubesim.admission.validation.checks import (
-    PORT_RANGE,
-    form_errors,
-    is_repeated,
-)
+from kubesim.admission.validation.checks import PORT_RANGE, form_errors, is_repeated
 from kubesim.admission.validation.metadata import dns_errors
 from kubesim.admission.validation.rules import Place, check, check_of_missing
 from kubesim.api.addresses import CIDR_TEXT, network
