@@ -19,7 +19,7 @@ from faults import clock
 from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachable
 from faults.practice_shape import PracticeShape
 
-TIMEOUT_S, SKIP_TIMEOUT_S = 10, 60
+TIMEOUT_S, MAKE_TIMEOUT_S, SKIP_TIMEOUT_S = 10, 30, 60
 Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
 
@@ -60,7 +60,7 @@ def create(
         **({"skips": True} if skips else {}),
         "ttlSeconds": max(0, round((deadline - clock.now()).total_seconds())),  # the wall clock may be set
     }
-    return _ask("POST", "/control/clusters", body)
+    return _ask("POST", "/control/clusters", body, MAKE_TIMEOUT_S)
 
 
 def exists(name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
@@ -156,11 +156,12 @@ class Container:
 
     @classmethod
     def load(cls, data: dict[str, Any]) -> Container:
-        """Rebuild from ``dump``, after a journey through JSON."""
+        """Rebuild from ``dump``, after a journey through JSON; data of older versions may hold more fields."""
         times = {name: parse(data[name]) if data[name] else None for name in ("since", "failed_at", "told_at")}
         instances = {name: Instance.load(data[name]) for name in ("instance", "previous")}
         backoffs = {name: Backoff.load(data[name]) for name in ("backoff", "pull_backoff")}
-        return cls(**{**data, **times, **instances, **backoffs})
+        known = {name: data[name] for name in data.keys() & {each.name for each in fields(cls)}}
+        return cls(**{**known, **times, **instances, **backoffs})
 
 
 def container_id(pod_uid: str, name: str, number: int) -> str:

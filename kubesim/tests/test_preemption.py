@@ -78,26 +78,3 @@ async def test_a_pod_that_fits_nowhere_is_looked_at_again_after_five_minutes():
         assert await refused(w, "waits") == 1
         await w.tick(2)
         assert await refused(w, "waits") == 2
-
-
-async def test_an_ephemeral_volume_brings_its_claim():
-    async with world(count=1) as w:
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        template = {"metadata": {"labels": {"for": "scratch"}}, "spec": {**spec, "storageClassName": "none"}}
-        volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
-        made = await w.create("pods", pod("a", volumes=[volume]))
-        (claim,) = await w.items("persistentvolumeclaims")
-        assert claim["metadata"]["name"] == "a-scratch"
-        assert claim["metadata"]["labels"] == {"for": "scratch"}
-        assert claim["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
-
-
-async def test_a_claim_of_the_same_name_is_not_taken():
-    async with world(count=1) as w:
-        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-        await w.create("persistentvolumeclaims", {"metadata": {"name": "a-scratch"}, "spec": spec})
-        volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
-        await w.create("pods", pod("a", volumes=[volume]))
-        text = "PVC default/a-scratch was not created for pod default/a (pod is not owner)"
-        assert f"ephemeral volume scratch: {text}" in await w.messages("FailedBinding")
-        assert (await w.messages("FailedScheduling"))[-1] == f"0/1 nodes are available: {text}. not found"

@@ -61,7 +61,7 @@ def test_the_plan_form_says_which_scenarios_meet_and_where(signed_in, both):
     assert response.status_code == 422
     text = response.content.decode()
     assert CLASH in text
-    assert f"“The again one” and “{both[0].title}” cannot be in one interview" in text
+    assert f"“{both[0].title}” and “The again one” cannot be in one interview" in text
     assert not Plan.objects.exists()
 
 
