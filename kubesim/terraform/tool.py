@@ -60,8 +60,7 @@ class Workers:
         """Start the parent, with no more of the host's packages than it needs."""
         spec = importlib.util.find_spec("hcl2")
         packages = Path(spec.origin).parent.parent if spec is not None and spec.origin else Path()
-        if self._channel is not None:
-            self._channel.close()
+        self._end()
         self._channel, theirs = socket.socketpair()
         with theirs:
             number = theirs.fileno()
@@ -69,6 +68,14 @@ class Workers:
             self._parent = subprocess.Popen(  # noqa: S603 - fixed words
                 words, stdin=NOTHING, stdout=NOTHING, stderr=NOTHING, env={}, pass_fds=[number]
             )
+
+    def _end(self) -> None:
+        """Give up a parent that takes no more sockets, and leave no zombie of it."""
+        if self._channel is not None:
+            self._channel.close()
+        if self._parent is not None:
+            self._parent.kill()
+            self._parent.wait()
 
 
 workers = Workers()
