@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from faults.injectors import Create, PatchObject
+from faults.injectors import Create, NodeFault, PatchObject
 from faults.injectors import changes as changes_of
 from faults.injectors.call import CallProgram
 from faults.injectors.delete import DeleteObject
@@ -48,7 +48,7 @@ FILES = (
     "later part."
 )
 IMAGE = "“{one}” and “{other}” cannot be in one interview: each brings another image {what}. Leave one of them out."
-VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": "calls"}
+VERBS = {"create": "creates", "delete": "deletes", "change": "changes", "call": "calls", "break": "breaks"}
 _KEYS = ("key", "name", "containerPort", "mountPath", "port", "ip", "type", "topologyKey")
 """The fields by which Kubernetes tells the entries of a list from each other."""
 
@@ -172,6 +172,8 @@ def _touches(change: Any) -> Iterator[Touch]:
             yield Touch("create", *place)
         case DeleteObject():
             yield Touch("delete", *place)
+        case NodeFault():
+            yield Touch("break", *place, change.part)
         case CallProgram():
             yield Touch("call", *place, (change.request.path,))
         case PatchObject(patch_type="json"):

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from faults import access_policy, guardrails, terraform_account, toolbox
+from faults import access_policy, guardrails, session_agents, terraform_account, toolbox
 from faults.engine import Change, Record, Target
 from faults.guardrails import Guardrails
 from faults.injectors import Create, PatchObject
 from faults.packs import AccessRule, Workspace
 from faults.packs.rights import READ, WRITE, former_rules, merge, split_resource
+from faults.session_agents import SessionAgents
 from faults.toolbox import Toolbox
 
 Obj = dict[str, Any]
@@ -48,17 +49,27 @@ GRANTING_KINDS = ("RoleBinding", "ClusterRoleBinding")
 _RBAC = "rbac.authorization.k8s.io"
 
 
-def changes(namespaces: Sequence[str], rails: Guardrails | None = None, box: Toolbox | None = None) -> list[Change]:
+def changes(
+    namespaces: Sequence[str],
+    rails: Guardrails | None = None,
+    box: Toolbox | None = None,
+    agents: SessionAgents | None = None,
+) -> list[Change]:
     """Return the changes that build it, bindings last: nothing is granted before it is all there.
 
-    Without ``rails`` or ``box`` it is what runs of earlier versions were made of: a step is known by its place in
-    the list.
+    Without ``rails``, ``box`` or ``agents`` it is what runs of earlier versions were made of: a step is known by its
+    place in the list.
     """
-    base = base_changes(namespaces, rails and rails.at_first, box)
+    base = base_changes(namespaces, rails and rails.at_first, box, agents)
     return [*base, *_granted(namespaces, rails, home_of(namespaces, box))]
 
 
-def base_changes(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[Change]:
+def base_changes(
+    namespaces: Sequence[str],
+    rails: Guardrails | None,
+    box: Toolbox | None = None,
+    agents: SessionAgents | None = None,
+) -> list[Change]:
     """Return the changes of a session to which no scenario has added rights."""
     home = home_of(namespaces, box)
     terraform = box.terraform if box else None
@@ -74,7 +85,8 @@ def base_changes(namespaces: Sequence[str], rails: Guardrails | None, box: Toolb
         *(_of_terraform(terraform, home, rails.suffix if rails else "") if terraform else []),
     ]
     tokens = [_without_token(name) for name in namespaces] if rails else []
-    return [*foundation(namespaces, rails, box), *tokens, *_creations(identity)]
+    machinery = session_agents.objects(agents) if agents else []
+    return [*foundation(namespaces, rails, box), *tokens, *_creations([*identity, *machinery])]
 
 
 def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox | None = None) -> list[Change]:

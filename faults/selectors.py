@@ -14,6 +14,7 @@ from faults import crypto, environment
 from faults.checks import Reader
 from faults.cluster_reader import ReaderWithPrometheus
 from faults.engine import Change
+from faults.engine.node_agents import SESSION, AgentLease
 from faults.errors import FaultError, Unanswered
 from faults.guardrails import Guardrails
 from faults.injectors import changes as fault_changes
@@ -25,11 +26,14 @@ from faults.metrics import PrometheusSource, find_services, through_api_server, 
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
+from faults.session_agents import SessionAgents
 from faults.tiers import policy_of
 from faults.toolbox import Toolbox
 
 TOOLBOX = "toolbox"
 """The parameter of an environment that has its toolbox."""
+AGENTS = "agents"
+"""The parameter of an environment that has its node agents."""
 READY_PAGE = "/-/ready"
 """Prometheus' own page, which costs it nothing."""
 IMPATIENT_S = (0.5, 1.0)  # to connect, and between two bytes of an answer
@@ -65,8 +69,13 @@ def symptom_patience_s(run: FaultRun, least_s: float) -> float:
 def changes_of(run: FaultRun) -> list[Change]:
     """Return what a run changes in its cluster; the same list every time."""
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
-        return environment.changes(namespaces_of(run), guardrails_of(run), toolbox_of(run))
-    return fault_changes(bound_pack(run).inject)
+        return environment.changes(namespaces_of(run), guardrails_of(run), toolbox_of(run), agents_of(run))
+    return fault_changes(bound_pack(run).inject, lease_of(run))
+
+
+def lease_of(run: FaultRun) -> AgentLease:
+    """Return the run's claim on the agents of nodes: its faults end with its deadline, whoever is alive."""
+    return AgentLease(f"run-{run.uuid.hex}", run.deadline)
 
 
 def namespaces_of(run: FaultRun) -> list[str]:
@@ -83,21 +92,28 @@ def environment_beside(run: FaultRun) -> FaultRun | None:
 
 
 def all_namespaces_of(run: FaultRun) -> list[str]:
-    """Return every namespace in which a run makes something: those of Terraform and the toolbox last."""
+    """Return every namespace in which a run makes something: those of Terraform, the toolbox and agents last."""
     box = toolbox_of(run)
     state = [box.terraform.state] if box and box.terraform else []
-    return [*namespaces_of(run), *state, *([box.namespace] if box else [])]
+    agents = [SESSION.namespace] if agents_of(run) else []
+    return [*namespaces_of(run), *state, *([box.namespace] if box else []), *agents]
 
 
 def guardrails_of(run: FaultRun) -> Guardrails | None:
     """Return the limits that an environment was planned with; None for one of an earlier version."""
-    return Guardrails.load({key: value for key, value in run.parameters.items() if key != TOOLBOX})
+    return Guardrails.load({key: value for key, value in run.parameters.items() if key not in (TOOLBOX, AGENTS)})
 
 
 def toolbox_of(run: FaultRun) -> Toolbox | None:
     """Return the toolbox that an environment was planned with; None where it has none."""
     found = run.parameters.get(TOOLBOX) if run.purpose == FaultRun.Purpose.ENVIRONMENT else None
     return Toolbox.load(found) if found else None
+
+
+def agents_of(run: FaultRun) -> SessionAgents | None:
+    """Return the node agents that an environment was planned with; None where it has none."""
+    found = run.parameters.get(AGENTS) if run.purpose == FaultRun.Purpose.ENVIRONMENT else None
+    return SessionAgents.load(found) if found else None
 
 
 def kube_for(cluster: Cluster) -> Kube:

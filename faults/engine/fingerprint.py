@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from faults.engine.model import Target
+from faults.engine.node_agents import agents
 from faults.engine.ports import ClusterPort, ResourceLike
 
 Obj = dict[str, Any]
@@ -48,6 +49,10 @@ _VOLATILE_META = {
 }
 _VOLATILE_ANNOTATIONS = {"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"}
 _CLOUD, _MACHINE = "cloud ", "gce://"
+_OF_NODES = "on node "
+"""Begins what a picture tells of the state of nodes, which is no object of its own."""
+_WELL = {"Ready": "True"}
+"""The status of conditions that are well; of others, False."""
 _VOLATILE_CLOUD = {"creationTimestamp", "etag", "fingerprint", "id", "selfLinkWithId", "uniqueId", "oauth2ClientId"}
 _EMPTY = (dict, list, str, type(None))
 """Types of which a false value counts as none; 0 and false are values."""
@@ -71,7 +76,25 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
     present = {obj["metadata"]["uid"] for obj in objects}
     counted = [obj for obj in sorted(objects, key=object_key) if _controller(obj) not in present]
     found = {object_key(obj): _digest(obj) for obj in counted}
-    return found | _cloud_picture(cluster, _projects(objects))
+    nodes = [obj for obj in objects if obj["kind"] == "Node"]
+    return found | _node_picture(cluster, nodes, known) | _cloud_picture(cluster, _projects(objects))
+
+
+def _node_picture(cluster: ClusterPort, nodes: Iterable[Obj], namespaces: Collection[str]) -> Fingerprint:
+    """Return the devices that nodes have to give, conditions that are not well, and faults that agents tell of."""
+    found: Fingerprint = {}
+    for node in nodes:
+        found[_OF_NODES] = "looked at"
+        status, place = node.get("status") or {}, f"{_OF_NODES}{node['metadata']['name']}:"
+        devices = {name: count for name, count in (status.get("allocatable") or {}).items() if "/" in name}
+        found |= {f"{place} allocatable {name}": str(count) for name, count in devices.items()}
+        states = {entry["type"]: entry["status"] for entry in status.get("conditions") or ()}
+        bad = {kind: state for kind, state in states.items() if state != _WELL.get(kind, "False")}
+        found |= {f"{place} condition {kind}": state for kind, state in bad.items()}
+    for agent in agents(cluster, namespaces):
+        names = [fault["fault_id"] for fault in agent.faults(cluster)]
+        found |= {f"{_OF_NODES}{agent.node}: fault {name}": "active" for name in names}
+    return found
 
 
 def _projects(objects: Iterable[Obj]) -> set[str]:
@@ -100,7 +123,7 @@ def namespace_picture(cluster: ClusterPort) -> Fingerprint:
 
 def left_over(difference: str) -> Target | None:
     """Return the object that a sentence of ``compare`` says to be left over; None for others, and for the cloud's."""
-    if not difference.endswith(LEFT_OVER) or difference.startswith(_CLOUD):
+    if not difference.endswith(LEFT_OVER) or difference.startswith((_CLOUD, _OF_NODES)):
         return None
     kind_of, _, place = difference.removesuffix(LEFT_OVER).partition(" ")
     api_version, _, kind = kind_of.rpartition("/")
@@ -121,13 +144,19 @@ def namespaced_objects(cluster: ClusterPort, namespace: str) -> list[Obj]:
 
 def compare(before: Fingerprint, after: Fingerprint) -> list[str]:
     """Return every difference as a sentence; [] means that all is as it was."""
-    if not any(key.startswith(_CLOUD) for key in before):  # taken before pictures told of the cloud
-        after = {key: digest for key, digest in after.items() if not key.startswith(_CLOUD)}
+    for part in (_CLOUD, _OF_NODES):
+        if not any(key.startswith(part) for key in before):  # taken before pictures told of this
+            after = {key: digest for key, digest in after.items() if not key.startswith(part)}
     appeared = [f"{key}{LEFT_OVER}" for key in after.keys() - before.keys()]
     stayed = {key: digest for key, digest in before.items() if stays(before, key)}
-    vanished = [f"{key} is missing" for key in stayed.keys() - after.keys()]
+    vanished = [f"{key} is missing" for key in stayed.keys() - after.keys() if not _is_trouble(key)]
     different = [f"{key} has changed" for key in stayed.keys() & after.keys() if _differs(stayed[key], after[key])]
     return sorted(appeared + vanished + different)
+
+
+def _is_trouble(key: str) -> bool:
+    """Return whether a key tells of a node's trouble, whose end is no loss."""
+    return key.startswith(_OF_NODES) and " allocatable " not in key
 
 
 # Owners are listed after what they own, so that a new owner cannot be missed.

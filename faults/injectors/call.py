@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from faults.engine.model import Record, Reply, Request, Target
 from faults.engine.ports import ClusterPort, Neighbours, Obj
-from faults.errors import Conflict, Invalid, Unanswered, Unreachable
-from faults.injectors.kinds import Kind, Schema, StepError, find, get
+from faults.errors import Conflict, Invalid, Unanswered
+from faults.injectors.kinds import Kind, Schema, StepError, find, get, waiting
 
 MAX_BODY_BYTES = 16 * 1024
 _COMMANDS = {"POST": "create", "PUT": "replace", "DELETE": "delete"}
@@ -119,14 +118,14 @@ class Call(Kind[CallProgram]):
             "expect": change.expect,
         }
         record = Record(index, change.injector, change.target, undo, uid=live["metadata"]["uid"])
-        with _waiting(change.target):
+        with waiting(change.target):
             if _shows(cluster, record):
                 raise Conflict(f"{change.target} shows the effect of the call before it was made.")
         return record
 
     def apply(self, cluster: ClusterPort, change: CallProgram, record: Record) -> Record:
         """Send the request, unless an earlier attempt has, and see its effect."""
-        with _waiting(change.target):
+        with waiting(change.target):
             if not _shows(cluster, record):
                 _send(cluster, record, change.request)
                 if not _shows(cluster, record):
@@ -165,15 +164,6 @@ def server_of(target: Obj) -> str:
     """Return a pod or service with its port as the API server's proxy takes it."""
     scheme = "https:" if target.get("scheme") == "https" else ""
     return f"{target['kind'].lower()}s/{scheme}{target['name']}:{target['port']}"
-
-
-@contextmanager
-def _waiting(target: Target) -> Iterator[None]:
-    """Let a program that does not answer yet be called again later: its pod may be starting."""
-    try:
-        yield
-    except Unanswered as exc:
-        raise Unreachable(f"{target} cannot be called yet: {exc.message}") from exc
 
 
 def _runs(cluster: ClusterPort, record: Record) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from faults.engine.actions import Action, Change, ChangeT
 from faults.engine.model import Target
 from faults.engine.ports import ClusterPort, Obj
-from faults.errors import NotFound
+from faults.errors import NotFound, Unanswered, Unreachable
 
 Schema = dict[str, Any]
 TARGET: Schema = {
@@ -43,6 +44,8 @@ class Kind(Action[ChangeT]):
     """``action`` of the undos in journals, old ones included."""
     since: ClassVar[int] = 2
     """The first number of a pack's ``schema`` that has it."""
+    needs_agent: ClassVar[bool] = False
+    """Whether a node's agent carries it out: packs with such a step say ``requires.agent``."""
     fields: ClassVar[dict[str, Schema]]
     """The step's fields beside ``kind``, each with its JSON Schema."""
     required: ClassVar[Sequence[str]]
@@ -70,3 +73,12 @@ def find(cluster: ClusterPort, target: Target) -> Obj | None:
         return get(cluster, target)
     except NotFound:
         return None
+
+
+@contextmanager
+def waiting(target: Target) -> Iterator[None]:
+    """Let a program that does not answer yet be called again later: its pod may be starting."""
+    try:
+        yield
+    except Unanswered as exc:
+        raise Unreachable(f"{target} cannot be called yet: {exc.message}") from exc

@@ -37,7 +37,7 @@ class Manifest(Kind[Create]):
     undo = Create.action
     since = 1
     fields: ClassVar = {"file": {"type": "string", "pattern": "^(manifests|solutions)/[a-z0-9-]+\\.yaml$"}}
-    required = ("file",)
+    required: ClassVar[Sequence[str]] = ("file",)
     looks = False
     deletes = True
     verb = "Creating"

@@ -49,6 +49,10 @@ def check_contents(source: Source) -> None:
     if schema_of(source.document) < NAMESPACES_SINCE:  # stored versions were not checked either
         return
     for where, kind, spec in _steps(source):
+        if kind.needs_agent and not source.document["requires"]["agent"]:
+            raise PackError(
+                DOCUMENT, f"{where}.kind", f"{kind.name} is done by the node's agent: say requires.agent: true"
+            )
         try:
             kind.check(spec)
         except StepError as exc:

@@ -12,6 +12,7 @@ from faults.models import Cluster, FaultRun
 from faults.packs import Pack
 from faults.practice_shape import shape_for
 from faults.services.leasing import check_kubeconfig
+from faults.session_agents import PRACTICE_IMAGE as AGENT_IMAGE
 from faults.tiers import policy_of
 from faults.toolbox import PRACTICE_IMAGE
 
@@ -26,7 +27,8 @@ def ensure_practice_cluster(
     """
     bound = [pack.bind() for pack in packs]
     images = {image["name"]: image for pack in bound for image in pack.images}
-    present = [*dict.fromkeys([PRACTICE_IMAGE, *(image for pack in bound for image in pack.requires.images)])]
+    ours = [PRACTICE_IMAGE, *([AGENT_IMAGE] if any(pack.requires.agent for pack in bound) else [])]
+    present = [*dict.fromkeys([*ours, *(image for pack in bound for image in pack.requires.images)])]
     made = practice.create(name, deadline, shape_for(bound), [*images.values()], present, skips=skips)
     parse(made["kubeconfig"])
     known = Cluster.objects.filter(name=name).first()

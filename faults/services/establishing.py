@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from faults import environment, guardrails, selectors
+from faults import environment, guardrails, selectors, session_agents
 from faults.clock import RealClock
 from faults.engine import Change, Engine
+from faults.engine.node_agents import SESSION
 from faults.errors import ClusterError, Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.models import FaultRun
@@ -21,6 +22,8 @@ from faults.services.work import Work
 
 LOOK_S = 0.05
 PATIENCE_S = 20.0
+AGENTS = ("apps/v1", "DaemonSet", session_agents.NAME, SESSION.namespace)
+NOT_READY = "The cluster does not make the namespaces' accounts, quotas and policies ready."
 WAITING = ("Injecting", "Waiting for the namespaces' accounts, quotas and policies")
 
 
@@ -39,19 +42,19 @@ def establish(work: Work, run: FaultRun) -> None:
     apply(changes, first)
     if rails is not None:
         _await(work, lambda: all(_quota_counts(kube, name) and _policy_acts(kube, name) for name in namespaces))
+    if selectors.agents_of(run):
+        _await(work, lambda: session_agents.all_run(kube.get(*AGENTS)), "The node agents do not start.")
 
 
 def _apply(work: Work, engine: Engine, changes: Sequence[Change], first: int = 0) -> None:
     engine.apply(changes, lambda line: work.progress("Injecting", line), mend=True, first=first)
 
 
-def _await(work: Work, true: Callable[[], bool]) -> None:
+def _await(work: Work, true: Callable[[], bool], trouble: str = NOT_READY) -> None:
     waited, clock = 0.0, RealClock()
     while not true():
         if waited >= PATIENCE_S:
-            raise ClusterError(
-                "The cluster does not make the namespaces' accounts, quotas and policies ready.", retryable=True
-            )
+            raise ClusterError(trouble, retryable=True)
         work.beat(*WAITING)
         clock.wait(LOOK_S)
         waited += LOOK_S

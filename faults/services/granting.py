@@ -128,6 +128,6 @@ def _is_closed(session: FaultRun) -> bool:
 def _make(work: Work, session: FaultRun) -> None:
     rails = selectors.guardrails_of(session)
     names, box = selectors.namespaces_of(session), selectors.toolbox_of(session)
-    first = len(environment.base_changes(names, rails, box))
+    first = len(environment.base_changes(names, rails, box, selectors.agents_of(session)))
     changes = selectors.changes_of(session)
     work.engine(session).apply(changes, lambda line: work.progress("Granting rights", line), mend=True, first=first)

@@ -12,6 +12,7 @@ from django.utils.text import Truncator
 
 from faults import clock, crypto
 from faults.errors import ClusterBusy, FaultError, KubeconfigRefused
+from faults.injectors import changes
 from faults.kube.addresses import AddressRefused, check_url
 from faults.kube.config import Access, parse
 from faults.models import Cluster, ClusterLease
@@ -163,11 +164,5 @@ def _why_not(pack: Pack, tier: str) -> str:
 def _outside_namespaces(pack: Pack) -> list[str]:
     """Return what a pack changes outside its own namespaces."""
     own = set(pack.namespaces.values())
-    bound = pack.bind()
-    found = []
-    for step in bound.inject:
-        for target in step.spec.get("objects") or [step.spec["target"]]:
-            meta = target.get("metadata", target)
-            if meta.get("namespace") not in own:
-                found.append(f"{target['kind']} {meta['name']}")
-    return found
+    targets = [change.target for change in changes(pack.bind().inject)]
+    return [f"{target.kind} {target.name}" for target in targets if target.namespace not in own]

@@ -15,7 +15,8 @@ from faults.packs import AccessRule, Pack
 from faults.packs.rights import subtract
 from faults.packs.workspaces import together
 from faults.services.requirements import cluster_values
-from faults.services.toolboxes import toolbox_image
+from faults.services.toolboxes import agent_image, toolbox_image
+from faults.session_agents import SessionAgents
 from faults.toolbox import NAMESPACE, Toolbox
 
 NO_TERRAFORM = (
@@ -57,6 +58,7 @@ def plan_environment_run(
     if terraform and not image:
         raise FaultError(NO_TERRAFORM)
     box = Toolbox(toolbox_namespace, image, toolbox_gpu, lacks, terraform) if toolbox_namespace and image else None
+    agents = SessionAgents.plan(agent_image(cluster)) if any(pack.requires.agent for pack in needed) else None
     own = list(namespaces.values())
     if rules := subtract(access, environment.common_rules(own, rails, box)):
         rails = rails.with_grants([Grant(rules)])
@@ -64,7 +66,9 @@ def plan_environment_run(
         purpose=FaultRun.Purpose.ENVIRONMENT,
         cluster=cluster,
         namespaces=dict(namespaces),
-        parameters=rails.dump() | ({selectors.TOOLBOX: box.dump()} if box else {}),
+        parameters=rails.dump()
+        | ({selectors.TOOLBOX: box.dump()} if box else {})
+        | ({selectors.AGENTS: agents.dump()} if agents else {}),
         deadline=deadline,
     )
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.conf import settings
 
-from faults import selectors
+from faults import selectors, session_agents
 from faults.clock import Clock, RealClock
-from faults.errors import NotFound
+from faults.errors import FaultError, NotFound
 from faults.inventory import is_open, kind_of
 from faults.models import Cluster, FaultRun
 from faults.packs import Pack
@@ -24,6 +24,13 @@ Obj = dict[str, Any]
 def toolbox_image(cluster: Cluster) -> str:
     """Return the image of toolboxes in a cluster; empty where none is named for real ones."""
     return PRACTICE_IMAGE if policy_of(cluster).may_be_dropped else str(settings.TOOLBOX_IMAGE)
+
+
+def agent_image(cluster: Cluster) -> str:
+    """Return the image of node agents in a cluster. Raises FaultError where there is none for real nodes."""
+    if not policy_of(cluster).may_be_dropped:
+        raise FaultError(f"The scenarios need node agents, which sessions on {cluster.name} do not have.")
+    return session_agents.PRACTICE_IMAGE
 
 
 def has_gpu_for_toolbox(*, cluster: Cluster, packs: Iterable[Pack]) -> bool:

@@ -12,6 +12,7 @@ import jsonpatch
 from faults.engine import Engine, Record
 from faults.engine.fields import merge
 from faults.engine.model import Reply
+from faults.engine.node_agents import SESSION
 from faults.errors import AlreadyExists, Conflict, Invalid, NotFound, StaleEpoch, Unanswered, Unsupported
 from faults.injectors import ACTIONS
 
@@ -59,6 +60,7 @@ class FakeCluster:
         self._kinds = [*KINDS, *more_kinds]
         self.objects: dict[tuple[str, str, str, str], dict] = {}
         self.pages: dict[str, dict[str, bytes]] = {}
+        self.agents: dict[str, FakeAgent] = {}
         self.before_write = lambda verb, key: None
         self._numbers = itertools.count(1)
         self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "lab"}})
@@ -121,8 +123,26 @@ class FakeCluster:
             raise Conflict("the UID in the precondition does not match")
         del self.objects[api_version, kind, namespace, name]
 
+    def add_agent(self, node):
+        """Run a node's agent, as a pod."""
+        if ("v1", "Namespace", "", SESSION.namespace) not in self.objects:
+            self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SESSION.namespace}})
+        meta = {"name": f"agent-{node}", "namespace": SESSION.namespace, "labels": dict(SESSION.labels)}
+        spec = {"nodeName": node, "containers": [{"name": "agent", "args": ["--base-path=/k3"]}]}
+        self.create(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Running"}}
+        )
+        self.agents.setdefault(f"agent-{node}", FakeAgent())
+
     def call(self, namespace, server, request):
-        """Answer as a program would that keeps texts by their paths."""
+        """Answer as a program would that keeps texts by their paths, or as a node's agent."""
+        name = server.removeprefix("pods/").partition(":")[0]
+        if namespace == SESSION.namespace:
+            self._find("v1", "Pod", namespace, name)
+            if request.method == "POST":
+                self.before_write(request.path.rpartition("/")[2], ("v1", "Pod", namespace, name))
+            status, body = self.agents[name].answer(request)
+            return Reply(status, json.dumps(body).encode())
         key = ("v1", "Pod", namespace, server.removeprefix("pods/").partition(":")[0])
         if self._find(*key).get("status", {}).get("phase", "Running") != "Running":
             raise Unanswered("error trying to reach service: connection refused")
@@ -148,6 +168,33 @@ class FakeCluster:
 
     def _version(self):
         return {"resourceVersion": str(next(self._numbers))}
+
+
+class FakeAgent:
+    """A node's agent: leases and faults by name. Both outlive its pod, as they belong to the node."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, int] = {}
+        self.faults: dict[str, dict] = {}
+
+    def answer(self, request):
+        path, body = request.path.removeprefix("/k3"), request.body
+        if path == request.path:
+            return 404, {"detail": "Not Found"}
+        if path.startswith("/faults"):
+            name = path.removeprefix("/faults").strip("/")
+            if not name:
+                return 200, {"faults": list(self.faults.values())}
+            return (200, self.faults[name]) if name in self.faults else (404, {"detail": f"Fault {name} not found"})
+        if path == "/lease":
+            self.leases[body["holder"]] = body["seconds"]
+            return 200, {}
+        if path == "/recover":
+            return (200, {}) if self.faults.pop(body["fault_id"], None) else (404, {"detail": "not found"})
+        if not self.leases.get(body["lease"]):
+            return 403, {"detail": f"lease: {body['lease']} has no live lease here"}
+        known = self.faults.setdefault(body["fault_id"], body)
+        return (200, body) if known == body else (409, {"detail": "another fault"})
 
 
 class MemoryJournal:

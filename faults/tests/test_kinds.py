@@ -10,11 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from faults.engine import State, Target, compare, fingerprint
+from faults.engine.node_agents import AgentLease
 from faults.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, StaleEpoch, Unreachable
 from faults.injectors import ACTIONS, KINDS, Create
 from faults.injectors import PatchObject as Patch
+from faults.injectors import changes as changes_of
 from faults.injectors.delete import MAX_OBJECT_BYTES
 from faults.injectors.delete import DeleteObject as Delete
+from faults.packs.model import InjectStep
 from faults.tests.fakes import OF_THE_CLUSTER, FakeCluster, MemoryJournal, engine
 from faults.tests.test_engine import INJECT_POINTS, REVERT_POINTS, Killed, killer
 
@@ -57,12 +60,18 @@ ENTRY = json_patch(WEB, ("replace", "/spec/template/spec/containers/0/env/0/valu
 NO_ENV = json_patch(WEB, ("remove", "/spec/template/spec/containers/0/env"))
 SCALE = Patch(WEB, {"spec": {"replicas": 0}})
 (SLOW,) = KINDS["call"].changes(CALL)
+LEASE = AgentLease("run-1")
+LOST, STOPPED = changes_of(
+    [InjectStep("xid", {"node": "gpu-1", "xid": 79}), InjectStep("service", {"node": "gpu-1", "service": "kubelet"})],
+    LEASE,
+)
 BY_KIND = {
     "manifest": [Create(CREATED)],
     "patch": [ADD_TAINT, LABEL, ENTRY],
     "delete": [Delete(WEB), Delete(ROLE)],
     "call": [SLOW],
-    "all, on the same objects": [LABEL, Create(CREATED), ENTRY, SLOW, Delete(WEB), RULE, Delete(ROLE)],
+    "node fault": [LOST, STOPPED],
+    "all, on the same objects": [LABEL, Create(CREATED), LOST, ENTRY, SLOW, Delete(WEB), RULE, Delete(ROLE)],
 }
 
 
@@ -80,6 +89,7 @@ def world():
         meta = {"name": target.name, "labels": {"app": "x"}, "namespace": target.namespace}
         named = {key: value for key, value in meta.items() if value}
         cluster.create({"apiVersion": target.api_version, "kind": target.kind, "metadata": named, **content})
+    cluster.add_agent("gpu-1")
     return cluster
 
 
@@ -147,7 +157,9 @@ def test_a_worker_that_dies_while_reverting_is_followed_by_another(cluster, jour
     assert compare(before, picture(cluster)) == []
 
 
-@pytest.mark.parametrize("change", [Create(CREATED), LABEL, Delete(WEB), SLOW], ids=lambda change: change.injector)
+@pytest.mark.parametrize(
+    "change", [Create(CREATED), LABEL, Delete(WEB), SLOW, LOST], ids=lambda change: change.injector
+)
 def test_a_worker_overtaken_in_the_middle_of_its_write_takes_the_write_back(cluster, journal, change):
     def overtake(point):
         if point == "after-write":  # the other worker did not see this write yet and finds nothing to revert
@@ -418,6 +430,7 @@ POOL = [
     RULE,
     NO_RULE,
     ENTRY,
+    LOST,
     NO_ENV,
     SCALE,
     Create(CREATED),

@@ -260,7 +260,6 @@ APART = [
     pytest.param(
         [{"tiers": ["practice"]}, {"tiers": ["dedicated"]}], "“Two” is made for dedicated clusters", id="tier"
     ),
-    pytest.param([{}, {"agent": True}], "“Two” needs the node agent", id="agent"),
     pytest.param(
         [{"toolbox-gpu": ["T4"]}, {"toolbox-gpu": ["L4"]}], "“Two” needs a toolbox with a GPU (L4)", id="toolbox"
     ),
