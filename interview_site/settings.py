@@ -153,6 +153,7 @@ KUBESIM_TOKEN_FILE = KUBESIM_DIR / "control-token"
 
 # The image of candidates' toolboxes on real clusters (deploy/toolbox.Dockerfile); practice clusters know theirs.
 TOOLBOX_IMAGE = env.image("TOOLBOX_IMAGE")
+NODE_AGENT_IMAGE = env.image("NODE_AGENT_IMAGE")
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence, Set
 from typing import Any
 
+from django.conf import settings
+
 from faults import clashes, practice_shape, selectors
 from faults.errors import FaultError, Forbidden, NotFound
 from faults.inventory import Inventory, described, gpus_taken_on, is_open, kind_of, lacks, suits
@@ -19,7 +21,7 @@ from faults.tiers import policy_of, policy_of_tier
 
 Obj = dict[str, Any]
 NO_COMMON_TIER = "The scenarios cannot be in one interview: {tiers}. Leave out what does not go together."
-NO_AGENT = "“{title}” needs node agents, which only practice clusters have."
+NO_AGENT = "“{title}” needs node agents, and there is no image of them for real clusters: set NODE_AGENT_IMAGE."
 NO_NODE = "“{title}” needs {what}, and the cluster has {count} that take new pods."
 NO_LABEL = "“{title}” needs the label {label} of the node {node}, which has none that can be used."
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/:@-]{0,198}[A-Za-z0-9])?")
@@ -31,7 +33,8 @@ def refusal_together(*, packs: Sequence[Pack], tier: str = "", parts: Sequence[i
     Without a tier, some cluster must be able to have them all: a practice cluster wherever they are made for one.
     ``parts`` has the number of the part that each is in; without it, each is in a part of its own.
     """
-    if tier and not policy_of_tier(tier).may_be_dropped and (asking := [p for p in packs if p.requires.agent]):
+    without_agents = bool(tier) and not (policy_of_tier(tier).may_be_dropped or settings.NODE_AGENT_IMAGE)
+    if without_agents and (asking := [pack for pack in packs if pack.requires.agent]):
         return NO_AGENT.format(title=asking[0].title)
     if not tier and (why := _tiers(packs)):
         return why

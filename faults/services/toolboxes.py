@@ -18,6 +18,7 @@ from faults.toolbox import NAME, PRACTICE_IMAGE, Toolbox, why_not_running
 from faults.toolbox_nodes import is_set_aside
 
 LOOK_S = 0.1
+NO_AGENTS = "set NODE_AGENT_IMAGE (see docs/operating.md)"
 Obj = dict[str, Any]
 
 
@@ -27,10 +28,11 @@ def toolbox_image(cluster: Cluster) -> str:
 
 
 def agent_image(cluster: Cluster) -> str:
-    """Return the image of node agents in a cluster. Raises FaultError where there is none for real nodes."""
-    if not policy_of(cluster).may_be_dropped:
-        raise FaultError(f"The scenarios need node agents, which sessions on {cluster.name} do not have.")
-    return session_agents.PRACTICE_IMAGE
+    """Return the image of node agents in a cluster. Raises FaultError where none is named for real ones."""
+    image = session_agents.PRACTICE_IMAGE if policy_of(cluster).may_be_dropped else str(settings.NODE_AGENT_IMAGE)
+    if not image:
+        raise FaultError(f"The scenarios need node agents, and {cluster.name} has no image for them: {NO_AGENTS}.")
+    return image
 
 
 def has_gpu_for_toolbox(*, cluster: Cluster, packs: Iterable[Pack]) -> bool:
