@@ -115,6 +115,8 @@ class Terraform(Kind[Reserve | Apply]):
         """Apply the code, which finds by itself what an earlier attempt has made; a reservation changes nothing."""
         if isinstance(change, Apply):
             (_apply_changes if "before" in record.undo else _apply_whole)(cluster, change, record)
+            made = terraform_runs.versions(cluster, change.state, change.roots)
+            record = replace(record, undo=record.undo | {"made": made})
         return record.applied("")
 
     def revert(self, cluster: ClusterPort, record: Record, neighbours: Neighbours) -> Record:

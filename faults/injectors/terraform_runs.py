@@ -15,7 +15,7 @@ from typing import NoReturn
 from faults.engine.model import CommandLimits
 from faults.engine.ports import ClusterPort, Obj
 from faults.errors import Invalid, NotFound, Unreachable
-from faults.terraform_state import lease_name, secret_name
+from faults.terraform_state import lease_name, read_state, secret_name
 from faults.toolbox_place import CODE, NAME, NAMESPACE
 
 LIMITS = CommandLimits(seconds=120.0, output_bytes=256 * 1024)
@@ -123,4 +123,14 @@ def states(cluster: ClusterPort, namespace: str, roots: Sequence[str]) -> list[O
     for root in roots:
         with suppress(NotFound):
             found.append(cluster.get("v1", "Secret", secret_name(root), namespace))
+    return found
+
+
+def versions(cluster: ClusterPort, namespace: str, roots: Sequence[str]) -> Obj:
+    """Return which version each root's state is, by which an apply of ours is told from those of others."""
+    found = {}
+    for root in roots:
+        for secret in states(cluster, namespace, [root]):
+            state = read_state(secret)
+            found[root] = {"serial": state.serial, "lineage": state.lineage}
     return found

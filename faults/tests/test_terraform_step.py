@@ -10,6 +10,7 @@ from faults.engine.model import CommandLimits
 from faults.errors import ClusterError, Conflict, NotFound
 from faults.models import FaultRun, Scenario, ScenarioVersion
 from faults.terraform_plans import TerraformPlans
+from faults.terraform_state import read_state
 from faults.tests import workspace_packs
 from faults.tests.conftest import deadline
 from faults.toolbox import NAME, NAMESPACE
@@ -162,6 +163,8 @@ def test_a_later_fault_changes_the_code_that_the_candidate_has_worked_on(in_turn
     for line in (ADD_TENANT, APPLY, OWN_LINE):
         in_toolbox(kube, line)
     services.inject_run(run_id=later.pk, holder="test")
+    (serial,) = (step.undo["made"]["tenants"]["serial"] for step in later.steps.all() if "made" in step.undo)
+    assert serial == read_state(kube.get("v1", "Secret", "tfstate-default-tenants", "platform")).serial
     assert counted(kube, "tenant-a") == counted(kube, "tenant-b") == {"limits.nvidia.com/gpu"}
     assert in_toolbox(kube, "tail -n 1 platform/tenants/main.tf.yours") == "# mine\n"
     assert "tenant-b" in in_toolbox(kube, "cat platform/tenants/terraform.tfvars")

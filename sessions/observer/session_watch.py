@@ -229,8 +229,11 @@ class SessionWatch:
     def _notice_applies(self) -> None:
         """Tell of each root of Terraform whose state is a new one; the first look tells what there was before.
 
-        A state that cannot be read tells nothing, and what comes after it is compared with the one before.
+        A state that cannot be read tells nothing, and what comes after it is compared with the one before. While a
+        part begins nothing is told: whose apply it was is known when its step is entered.
         """
+        if any(_is_injecting(scenario) for scenario, _ in self._packs.values()):
+            return
         for namespace, root in self._roots():
             try:
                 found = self._remote.secret(namespace, secret_name(root)) if self._remote else {}
@@ -284,6 +287,10 @@ class SessionWatch:
 
 def _is_withdrawn(run: FaultRun | None) -> bool:
     return run is not None and run.status in _WITHDRAWN
+
+
+def _is_injecting(scenario: SessionScenario) -> bool:
+    return scenario.run is not None and scenario.run.status == FaultRun.Status.INJECTING
 
 
 def _is_broken(scenario: SessionScenario) -> bool:

@@ -85,6 +85,7 @@ class PlanRehearsal(Rehearsal):
         session, began = self.session, monotonic()
         part: dict[str, Any] = session.parts[number]
         told: dict[str, Any] = {"part": number + 1, "title": part["title"], "ok": False, "scenarios": []}
+        before = session.events.count()
         try:
             if session.staged_parts.filter(number=number).exists():
                 self._step(f"part {number + 1}: inject, and prove", lambda _: self._begin(number))
@@ -95,7 +96,8 @@ class PlanRehearsal(Rehearsal):
             self._step(f"part {number + 1}: ask and rate", lambda _: self._talk(session, number))
             told["ok"] = True
         finally:
-            self.tell(told)
+            applied = session.events.filter(kind=events.APPLIED, seq__gt=before).order_by("seq")
+            self.tell(told | {"applies": [event.payload["text"] for event in applied]})
 
     def _begin(self, number: int) -> None:
         assert self.session is not None

@@ -9,12 +9,14 @@ from typing import Any
 
 from django.db import transaction
 
+from faults.models import Step
 from faults.plain_text import plain_line
 from faults.terraform_state import TerraformState, differs
 from sessions import events
-from sessions.models import SessionEvent
+from sessions.models import InterviewSession, SessionEvent
 from sessions.services.rows import State, locked
 
+BY_A_PART = ", as a part began"
 MAX_RESOURCES = 20
 MAX_ADDRESS = 200
 
@@ -32,8 +34,18 @@ def note_apply(*, session_id: int, root: str, before: TerraformState | None, aft
     is_known = not _is_newer(after, newest.payload) if newest else before is None
     if session.state not in (State.LIVE, State.PAUSED) or is_known:
         return False
-    events.append(session, events.APPLIED, actor=events.CANDIDATE, payload=_told(root, before, after))
+    told, ours = _told(root, before, after), _is_ours(session, root, after)
+    if ours:
+        told["text"] += BY_A_PART
+    events.append(session, events.APPLIED, actor=None if ours else events.CANDIDATE, payload=told)
     return True
+
+
+def _is_ours(session: InterviewSession, root: str, state: TerraformState) -> bool:
+    """Return whether a part of the interview has made this version of the state as it began."""
+    runs = session.scenarios.filter(run__isnull=False).values("run")
+    version = {f"undo__made__{root}__serial": state.serial, f"undo__made__{root}__lineage": state.lineage}
+    return Step.objects.filter(run__in=runs, **version).exists()
 
 
 def _is_newer(state: TerraformState, entry: dict[str, Any]) -> bool:

@@ -10,7 +10,7 @@ from faults import packs
 from faults.errors import NotFound
 from faults.kube.client import Kube
 from faults.kube.config import Access
-from faults.models import Cluster, FaultRun, Scenario, ScenarioVersion
+from faults.models import Cluster, FaultRun, Scenario, ScenarioVersion, Step
 from faults.terraform_plans import UNSETTLED, PlannedChanges
 from faults.terraform_state import secret_name
 from faults.tests import workspace_packs
@@ -22,6 +22,7 @@ from sessions.observer.session_watch import SessionWatch
 from sessions.tests.test_applies import HOSTILE, secret
 
 STATE = ("platform", secret_name("tenants"))
+TOLD = "tenants: 0 added, 1 changed, 0 destroyed"
 
 
 class Secrets(dict):
@@ -114,6 +115,27 @@ def test_a_state_with_a_new_number_is_told_once_and_drawn(watch, notice, secrets
     assert notice(first) == [{"terraform", "timeline"}]
     assert notice(first) == []
     assert told(live) == ["tenants: 1 added, 1 changed, 0 destroyed (state 4)"]
+
+
+def test_what_a_part_has_applied_as_it_began_is_not_told_as_the_candidates(watch, notice, secrets, live):
+    run = FaultRun.objects.get(pk=live.scenarios.get().run_id)
+    first = watch()
+    notice(first)
+    FaultRun.objects.filter(pk=run.pk).update(status=FaultRun.Status.INJECTING)
+    first._refresh(InterviewSession.objects.select_related("environment", "cluster").get(pk=live.pk))
+    secrets[STATE] = secret(4, {"a": 2}, lineage="one")
+    assert notice(first) == []
+
+    made = {"made": {"tenants": {"serial": 4, "lineage": "one"}}}
+    Step.objects.create(run=run, index=90, kind="terraform", target={}, undo=made)
+    FaultRun.objects.filter(pk=run.pk).update(status=FaultRun.Status.ACTIVE)
+    first._refresh(InterviewSession.objects.select_related("environment", "cluster").get(pk=live.pk))
+    notice(first)
+    secrets[STATE] = secret(5, {"a": 3}, lineage="one")
+    notice(first)
+    ours, theirs = live.events.filter(kind=events.APPLIED).order_by("seq")
+    assert (ours.actor, ours.payload["text"]) == ("system", TOLD + " (state 4), as a part began")
+    assert (theirs.actor, theirs.payload["text"]) == ("candidate", TOLD + " (state 5)")
 
 
 def test_a_state_that_cannot_be_read_is_no_apply_and_stops_nobody(watch, notice, secrets, live):
