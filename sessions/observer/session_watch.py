@@ -81,6 +81,7 @@ class SessionWatch:
         self._done: dict[str, datetime] = {"restarts": now()}  # none that matters to the first seconds of a watch
         self._trouble = ""
         self._states: dict[str, TerraformState] = {}
+        self._begun: dict[str, TerraformState] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._outages = OutageWatch(session.pk)
         self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""
@@ -229,22 +230,29 @@ class SessionWatch:
     def _notice_applies(self) -> None:
         """Tell of each root of Terraform whose state is a new one; the first look tells what there was before.
 
-        A state that cannot be read tells nothing, and what comes after it is compared with the one before. While a
-        part begins nothing is told: whose apply it was is known when its step is entered.
+        A state that cannot be read tells nothing, and what comes after it is compared with the one before. What is
+        seen while a part begins is told afterwards: whose apply it was is known when its step is entered.
         """
-        if any(_is_injecting(scenario) for scenario, _ in self._packs.values()):
-            return
+        is_beginning = any(_is_injecting(scenario) for scenario, _ in self._packs.values())
         for namespace, root in self._roots():
             try:
                 found = self._remote.secret(namespace, secret_name(root)) if self._remote else {}
             except (NotYet, NotFound):
                 continue
-            state, before = read_state(found), self._states.get(root)
-            if not state.serial or (before and (state.serial, state.lineage) == (before.serial, before.lineage)):
+            state = read_state(found)
+            if is_beginning:
+                self._begun[root] = state
                 continue
-            self._states[root] = state
-            if services.note_apply(session_id=self.session_id, root=root, before=before, after=state):
-                self._mark(self.session_id, ("terraform", "timeline"))
+            for each in (self._begun.pop(root, state), state):
+                self._notice_state(root, each)
+
+    def _notice_state(self, root: str, state: TerraformState) -> None:
+        before = self._states.get(root)
+        if not state.serial or (before and (state.serial, state.lineage) == (before.serial, before.lineage)):
+            return
+        self._states[root] = state
+        if services.note_apply(session_id=self.session_id, root=root, before=before, after=state):
+            self._mark(self.session_id, ("terraform", "timeline"))
 
     def _notice_plans(self) -> None:
         """Tell of each root whose code, state or surroundings have come to another plan."""

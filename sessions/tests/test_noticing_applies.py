@@ -130,7 +130,6 @@ def test_what_a_part_has_applied_as_it_began_is_not_told_as_the_candidates(watch
     Step.objects.create(run=run, index=90, kind="terraform", target={}, undo=made)
     FaultRun.objects.filter(pk=run.pk).update(status=FaultRun.Status.ACTIVE)
     first._refresh(InterviewSession.objects.select_related("environment", "cluster").get(pk=live.pk))
-    notice(first)
     secrets[STATE] = secret(5, {"a": 3}, lineage="one")
     notice(first)
     ours, theirs = live.events.filter(kind=events.APPLIED).order_by("seq")
