@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from kubesim.errors import Obj
 from kubesim.gpu.hardware import bus
 from kubesim.kubelet import hostfiles
@@ -61,7 +63,8 @@ def _side(made: Machine, host: Host) -> HostSide:
 
     booted, services, now = devices.board.booted, node.agents.services, host.clock.now
     ways = node.processes, node.enter, tree
-    side = HostSide(node.name, node.disk.root, devices, booted, ask, *ways, services, now, node.images)
+    reboot = partial(host.machines.reboot, node.name)
+    side = HostSide(node.name, node.disk.root, devices, booted, ask, *ways, services, now, node.images, reboot)
     return side
 
 

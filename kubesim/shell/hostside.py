@@ -178,6 +178,8 @@ class HostSide:
     """Its services as they stand."""
     now: Callable[[], datetime]
     images: NodeImages
+    reboot: Callable[[], None]
+    """Turns the machine off and on again."""
 
     @property
     def units(self) -> dict[str, Unit]:

@@ -208,6 +208,23 @@ async def test_who_does_not_know_its_path_finds_nothing():
         assert await ask(w, "GET", "/k33/faults") == (404, {"detail": "Not Found"})
 
 
+async def test_pods_cannot_ask_it_and_the_nodes_root_can_reboot():
+    async with world(count=1) as w:
+        await start(w)
+        address = (await w.pod("agent"))["status"]["podIP"]
+        look = pod("look", container("ubuntu:22.04", "sleep", "1d", securityContext={"privileged": True}))
+        look["spec"]["volumes"] = [{"name": "root", "hostPath": {"path": "/"}}]
+        look["spec"]["containers"][0]["volumeMounts"] = [{"name": "root", "mountPath": "/host"}]
+        await w.create("pods", look)
+        await w.tick(5)
+        told = (await run(w, "look", "chroot", "/host", "curl", "-s", f"http://{address}:8083/faults"))[1]
+        assert json.loads(told) == {"detail": "Not Found"}
+        await inject(w, "one", xid_type=79, gpu_id=3)
+        assert (await run(w, "look", "chroot", "/host", "reboot"))[0] == 0
+        await w.tick(200)
+        assert await counts(w) == ("8", "8")
+
+
 async def test_a_driver_that_was_updated_without_a_reboot_speaks_to_nobody():
     async with world(count=1) as w:
         await start(w)

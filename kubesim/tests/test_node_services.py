@@ -23,6 +23,11 @@ def trainer():
     return container("nvcr.io/nvidia/pytorch:24.10-py3", "torchrun", "--nproc_per_node=1", "train.py", **limits)
 
 
+def services(w):
+    """Return the services of the node, as systemd has them."""
+    return w.kubelets._nodes[w.node_names[0]].agents.services
+
+
 async def ready(w):
     found = condition_of((await w.client.get("nodes", w.node_names[0]))["status"], "Ready")
     return found["status"], found["reason"], found["message"]
@@ -63,7 +68,7 @@ async def test_without_its_runtime_a_node_is_not_ready_and_nothing_starts_on_it(
         await debugging(w)
         await w.create("pods", pod("web", container("nginx:1.27")))
         await w.tick(5)
-        w.kubelets.machines.serve(w.node_names[0], "containerd", "stop")
+        services(w).stop("containerd")
         with pytest.raises(Refused, match="dial unix /run/containerd/containerd.sock"):
             w.kubelets.containers.exec(await w.pod("web"), "main", ["true"])
         await w.tick(45)
@@ -75,7 +80,7 @@ async def test_without_its_runtime_a_node_is_not_ready_and_nothing_starts_on_it(
         await w.create("pods", pod("late", tolerations=[{"operator": "Exists"}]))
         await w.tick(20)
         assert (await w.pod("late"))["status"]["phase"] == "Pending"
-        w.kubelets.machines.serve(w.node_names[0], "containerd", "start")
+        services(w).start("containerd")
         await w.tick(30)
         assert (await ready(w))[0] == "True"
         assert (await w.pod("late"))["status"]["phase"] == "Running"
@@ -224,7 +229,7 @@ async def test_a_stopped_kubelet_is_still_stopped_after_kubesim_has_ended_and_it
         await w.create("pods", pod("web", container("nginx:1.27")))
         await w.tick(5)
         w.kubelets.touch = lambda: kept.append(True)
-        w.kubelets.machines.serve(w.node_names[0], "kubelet", "stop")
+        services(w).stop("kubelet")
         assert kept
         state = orjson.loads(orjson.dumps(w.kubelets.changes()))
         await w.kubelets.stop()
@@ -232,6 +237,6 @@ async def test_a_stopped_kubelet_is_still_stopped_after_kubesim_has_ended_and_it
         await w.tick(5)
         assert w.kubelets.away(w.node_names[0]).endswith("connection refused")
         assert (await run(w, "web", "echo", "here"))[1] == "here\n"
-        w.kubelets.machines.serve(w.node_names[0], "kubelet", "start")
+        services(w).start("kubelet")
         await w.tick(10)
         assert (w.kubelets.away(w.node_names[0]), (await w.pod("web"))["status"]["phase"]) == ("", "Running")

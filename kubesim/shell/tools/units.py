@@ -1,4 +1,4 @@
-"""systemctl: the services of a node."""
+"""systemctl and reboot: the services of a node, and the node itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ async def systemctl(process: Process) -> int:
     verb, names = (call.words[0], [_name(word) for word in call.words[1:]]) if call.words else ("list-units", [])
     if verb == "list-units":
         return await _units(call)
-    if verb == "daemon-reload":
+    if verb == "reboot":
+        side.reboot()
+    if verb in ("daemon-reload", "reboot"):
         return 0
     if not names and verb in {*ASKING, *JUDGING, *CHANGING}:
         await process.error("Too few arguments.\n")
@@ -41,6 +43,12 @@ async def systemctl(process: Process) -> int:
     for name in names:
         status = await _one(call, verb, name) or status
     return status
+
+
+async def reboot(process: Process) -> int:
+    """Turn the machine off and on again, as systemctl does."""
+    process.argv[1:] = ["reboot"]
+    return await systemctl(process)
 
 
 class _Call:
@@ -270,4 +278,4 @@ def _ago(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-TOOLS: dict[str, Tool] = {"systemctl": systemctl}
+TOOLS: dict[str, Tool] = {"reboot": reboot, "systemctl": systemctl}
