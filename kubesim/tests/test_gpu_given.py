@@ -128,7 +128,7 @@ async def test_training_on_the_processor_keeps_processors_busy_in_every_view():
     ("code", "words"),
     [
         (48, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
-        (95, "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
+        (95, "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
         (74, "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable"),
         (119, "RuntimeError: CUDA unknown error - this may be due to an incorrectly set up environment"),
     ],
