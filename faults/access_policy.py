@@ -65,7 +65,7 @@ def _variables(namespaces: Sequence[str]) -> dict[str, str]:
     own = ", ".join(f"'{name}'" for name in namespaces)
     return {
         "isAccess": f"request.resource.group == '{_RBAC}'",
-        "isElsewhere": f"!variables.isAccess && !(request.namespace in [{own}])",
+        "isElsewhere": f"!variables.isAccess && !(has(request.namespace) && request.namespace in [{own}])",
         "pod": _pod_spec("object"),
         "podBefore": _pod_spec("oldObject"),
     }

@@ -145,6 +145,7 @@ _VARIABLES = {
     "isAccount": "request.resource.group == '' && request.resource.resource == 'serviceaccounts'",
     "isBinding": f"request.resource.group == '{_RBAC}' && request.resource.resource.endsWith('bindings')",
     "name": "request.operation == 'DELETE' ? oldObject.metadata.name : object.metadata.name",
+    "space": "has(request.namespace) ? request.namespace : ''",  # an API server leaves out what is empty
 }
 
 
@@ -155,7 +156,7 @@ def _validations(workspace: Workspace, candidate: str, own: str) -> dict[str, st
     state = workspace.state
     return {
         "Terraform changes its own namespaces only": (
-            f"variables.isNamespace || request.namespace == '' || request.namespace in {inside}"
+            f"variables.isNamespace || variables.space == '' || variables.space in {inside}"
         ),
         "Terraform makes and deletes these namespaces only: " + (", ".join(workspace.namespaces) or "none"): (
             f"!variables.isNamespace || variables.name in {made}"
@@ -165,15 +166,15 @@ def _validations(workspace: Workspace, candidate: str, own: str) -> dict[str, st
             f"'{_ENFORCE}' in object.metadata.labels && object.metadata.labels['{_ENFORCE}'] in {_listed(LEVELS)})"
         ),
         "Terraform changes cluster roles and their bindings by name only": (
-            "!variables.isAccess || request.namespace != '' || "
+            "!variables.isAccess || variables.space != '' || "
             f"(request.resource.resource + '/' + variables.name) in {objects}"
         ),
         f"Terraform changes service accounts of {state} by name only": (
-            f"!variables.isAccount || request.namespace != '{state}' || "
+            f"!variables.isAccount || variables.space != '{state}' || "
             f"('serviceaccounts/' + variables.name) in {objects}"
         ),
         "Terraform writes no Secrets but its state": (
-            f"!variables.isSecret || (request.namespace == '{state}' && variables.name.startsWith('tfstate-') && "
+            f"!variables.isSecret || (variables.space == '{state}' && variables.name.startsWith('tfstate-') && "
             "(request.operation == 'DELETE' || !has(object.type) || object.type == 'Opaque'))"
         ),
         "the access of this shift is not Terraform's": (
@@ -194,14 +195,14 @@ def _grants(workspace: Workspace, candidate: str, homes: Sequence[str]) -> dict[
         ),
         "Terraform binds its own roles only": (
             "!variables.isBinding || request.operation == 'DELETE' || "
-            f"(object.roleRef.kind == 'ClusterRole' ? object.roleRef.name in {named} : request.namespace != '')"
+            f"(object.roleRef.kind == 'ClusterRole' ? object.roleRef.name in {named} : variables.space != '')"
         ),
         "roles may not grant roles, or other users' names": (
             "!variables.isAccess || request.operation == 'DELETE' || !has(object.rules) || object.rules == null || "
             "object.rules.all(r, r.verbs.all(v, !(v in ['bind', 'escalate', 'impersonate'])))"
         ),
         "cluster roles may reach neither every API group nor Secrets, access, policies or nodes": (
-            "!variables.isAccess || request.namespace != '' || request.operation == 'DELETE' || "
+            "!variables.isAccess || variables.space != '' || request.operation == 'DELETE' || "
             "!has(object.rules) || object.rules == null || object.rules.all(r, has(r.apiGroups) && "
             f"r.apiGroups.all(g, !(g in {_listed(_MIGHTY_GROUPS)})) && "
             f"(!('' in r.apiGroups) || r.resources.all(x, !(x.split('/')[0] in {_listed(_MIGHTY_RESOURCES)}))))"
@@ -220,7 +221,7 @@ def _bounds(workspace: Workspace) -> dict[str, str]:
     """Return message -> expression: what those accounts may do with whatever roles, as a candidate may be able to."""
     return {
         "accounts of Terraform's namespaces change the tenants' workloads only": (
-            f"request.namespace in {_listed(workspace.namespaces)} && !variables.isAccess && "
+            f"variables.space in {_listed(workspace.namespaces)} && !variables.isAccess && "
             "!variables.isNamespace && !variables.isSecret && !variables.isAccount && request.operation != 'CONNECT'"
         ),
     }

@@ -125,13 +125,7 @@ class Request:
     def variables(self, kind: Kind) -> dict[str, Any]:
         """Return what every expression may speak of."""
         metadata, (new, old) = self.object["metadata"], self.shown(kind)
-        request = {
-            "name": "",
-            "namespace": "",
-            "subResource": "",
-            **self.about(kind, kind),
-            "dryRun": self.options.dry_run,
-        }
+        request = {**self.about(kind, kind), "dryRun": self.options.dry_run}  # what is empty is left out, as upstream
         request |= {"options": self.options.given, "object": new, "oldObject": old}
         about = {"group": self.kind.group, "resource": self.kind.plural, "subresource": self.subresource}
         asked = about | {"namespace": metadata.get("namespace", ""), "name": metadata.get("name", "")}

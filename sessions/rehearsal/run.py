@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from django.contrib.auth.models import User
+from django.db.models import QuerySet
 
 from faults import selectors as fault_selectors
 from faults import services as fault_services
@@ -282,10 +283,11 @@ class Rehearsal:
         """End and release what is left, in this process: the workers may be what failed."""
         if self.session is None or self._now().state == "draft" or self._now().released_at is not None:
             return
+        failed = [phase.pk for phase in self._failed_phases()]
         try:
             services.end(session=self.session, actor=None)
             services.release(session=self.session, actor=None)
-            self._until(lambda: self._released_here(), RELEASE_SECONDS, "to be released")
+            self._until(lambda: self._released_here(failed), RELEASE_SECONDS, "to be released")
         except (RehearsalError, SessionError, ClusterError) as exc:
             self.report.error += f" Cleaning up failed too: {exc}"
         self.report.residue = self._now().residue
@@ -298,10 +300,11 @@ class Rehearsal:
         runs = [row.run for row in session.scenarios.select_related("run").order_by("position")]
         return [run.manual_command for run in (*runs, session.environment) if run and run.manual_command]
 
-    def _released_here(self) -> bool:
+    def _released_here(self, failed: list[int]) -> bool:
+        """Go on with the release; True once it is done, or a phase fails that had not ``failed`` before."""
         assert self.session is not None
         services.run_release(session_id=self.session.pk)
-        return self._now().released_at is not None or self._failed_phase() is not None
+        return self._now().released_at is not None or self._failed_phases().exclude(pk__in=failed).exists()
 
     def _now(self) -> InterviewSession:
         assert self.session is not None
@@ -317,8 +320,11 @@ class Rehearsal:
         return run
 
     def _failed_phase(self) -> PreparationPhase | None:
+        return self._failed_phases().first()
+
+    def _failed_phases(self) -> QuerySet[PreparationPhase]:
         assert self.session is not None
-        return self.session.phases.filter(status=PreparationPhase.Status.FAILED).first()
+        return self.session.phases.filter(status=PreparationPhase.Status.FAILED)
 
     def _raise_failed_phase(self) -> None:
         if phase := self._failed_phase():

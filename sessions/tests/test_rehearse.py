@@ -18,6 +18,7 @@ from faults import practice as clusters
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.models import FaultRun
+from sessions import services
 from sessions.models import InterviewSession, Plan
 from sessions.rehearsal import installation, interruption, plan, run
 from sessions.variants import variant_seed
@@ -146,6 +147,24 @@ def test_a_failure_leaves_nothing_behind(rehearsal, monkeypatch):
     assert report.error.startswith("Waited 0 s to be prepared. Still open: Practice cluster ()")
     assert (session.state, session.cluster, session.residue) == ("ended", None, [])
     assert session.released_at is not None
+
+
+def test_a_preparation_that_fails_is_taken_back_whole(rehearsal, monkeypatch):
+    """A release takes more than one turn where another worker is at it, or a namespace takes its time to go."""
+    turns, release = [], services.run_release
+
+    def fail(self, session):
+        services.prepare(session=session, actor=session.owner)
+        session.phases.filter(position=0).update(status="failed", error="no room")
+        self._raise_failed_phase()
+
+    monkeypatch.setattr(run.Rehearsal, "_prepare", fail)
+    monkeypatch.setattr(
+        services, "run_release", lambda **given: turns.append(1) or (len(turns) > 2 and release(**given))
+    )
+    report = rehearsal.run()
+    assert report.error.endswith("no room")
+    assert (len(turns), InterviewSession.objects.get().released_at is not None) == (3, True)
 
 
 def test_being_stopped_leaves_nothing_behind(rehearsal, jobs):
