@@ -21,7 +21,7 @@ import yaml
 
 from deploy.testcluster.testcluster import Testcluster
 from faults import packs
-from faults.errors import AlreadyExists, ClusterError
+from faults.errors import AlreadyExists, ClusterError, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.toolbox import PRACTICE_IMAGE
@@ -108,11 +108,13 @@ def _install(kube: Kube, addon: str) -> None:
 
 
 def _created(kube: Kube, obj: Obj) -> bool:
-    """Create an object; False where its kind is not known yet."""
+    """Create an object; False where its kind or namespace is not known yet."""
     try:
         kube.create(obj)
     except AlreadyExists:
         return True
+    except NotFound:
+        return False
     except ClusterError as error:
         if "no kind" in error.message or "could not find" in error.message:
             return False
