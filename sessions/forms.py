@@ -121,10 +121,10 @@ class SessionForm(forms.Form):
         return self.plans[wanted]
 
     def clean(self) -> dict[str, Any]:
-        """Give a shorter form its own minutes, unless others were typed than those of the whole plan."""
+        """Give a shorter form its own minutes, unless others were typed."""
         data = super().clean() or self.cleaned_data
         plan, cut = data.get("plan"), data.get("cut")
-        if plan is not None and cut is not None and data.get("minutes") == plan.minutes:
+        if plan is not None and cut is not None and data.get("minutes") is None:
             data["minutes"] = cut
         return data
 

@@ -86,7 +86,7 @@ def test_the_form_says_how_long_the_plan_is_and_offers_its_cuts(client, ada, cut
 )
 def test_a_cut_decides_the_parts_and_their_minutes(client, ada, cuttable, cut, minutes, parts):
     client.force_login(ada)
-    values = {"plan": cuttable.uuid, "candidate_name": "Sam", "minutes": "30", "draft": ""}
+    values = {"plan": cuttable.uuid, "candidate_name": "Sam", "minutes": "", "draft": ""}
     assert client.post(URL, {**values, "cut": cut}).status_code == 302
     session = InterviewSession.objects.get()
     assert session.minutes == minutes

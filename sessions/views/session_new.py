@@ -132,7 +132,7 @@ def _initial(plan: PlanVersion | None) -> dict[str, Any]:
     closes = plan is not None and plan.close_while_paused
     return {
         "plan": plan.uuid if plan else None,
-        "minutes": plan.minutes if plan else None,
+        "minutes": plan.minutes if plan and not plan.cuts else None,  # the chosen form has its own
         "close_while_paused": closes,
     }
 
