@@ -18,7 +18,17 @@ from faults import markdown, packs, selectors, services
 from faults.admin_parts import Admin, ReadOnlyAdmin, ReadOnlyInline
 from faults.errors import KubeconfigRefused
 from faults.kube.addresses import AddressRefused, check_url
-from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion, Step
+from faults.models import (
+    ApiEvent,
+    ApiToken,
+    Cluster,
+    FaultRun,
+    InjectedFault,
+    Outbox,
+    Scenario,
+    ScenarioVersion,
+    Step,
+)
 from faults.packs import PackError
 
 admin.site.site_header = admin.site.site_title = "Faultline admin"
@@ -265,6 +275,34 @@ class OutboxAdmin(ReadOnlyAdmin[Outbox]):
     list_display = ("job", "args", "created_at", "sent_at")
     list_filter = (("sent_at", admin.EmptyFieldListFilter), "job")
     search_fields = ("job",)
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ReadOnlyAdmin[ApiToken]):
+    """Tokens of the fault injection API, without their secrets. They are made by ``manage.py api_token``."""
+
+    list_display = ("name", "cluster", "scopes", "created_by", "expires_at", "revoked_at", "last_used_at")
+    list_select_related = ("cluster",)
+    exclude = ("token_hash",)
+
+
+@admin.register(InjectedFault)
+class InjectedFaultAdmin(ReadOnlyAdmin[InjectedFault]):
+    """Faults that programs have injected; the run of each has its steps."""
+
+    list_display = ("fault_id", "target", "cluster", "requested_by", "created_at", "recovered_at")
+    list_select_related = ("cluster",)
+    search_fields = ("fault_id", "target")
+
+
+@admin.register(ApiEvent)
+class ApiEventAdmin(ReadOnlyAdmin[ApiEvent]):
+    """Record of what was asked of the fault injection API, refusals included."""
+
+    list_display = ("at", "actor", "action", "subject", "outcome", "cluster")
+    list_select_related = ("cluster",)
+    list_filter = ("action", "outcome")
+    search_fields = ("actor", "subject")
 
 
 def pack_preview(version: ScenarioVersion) -> SafeString:

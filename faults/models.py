@@ -149,6 +149,7 @@ class FaultRun(models.Model):
     class Purpose(models.TextChoices):
         ENVIRONMENT = "environment", "Environment (namespaces, candidate's identity)"
         FAULT = "fault", "Fault"
+        API = "api", "Fault injected through the API"
 
     class Status(models.TextChoices):
         PLANNED = "planned", "Queued"
@@ -203,7 +204,7 @@ class FaultRun(models.Model):
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(purpose="environment") | Q(scenario_version__isnull=False),
+                condition=Q(purpose__in=["environment", "api"]) | Q(scenario_version__isnull=False),
                 name="fault_run_has_a_scenario",
             ),
         ]
@@ -240,6 +241,86 @@ class Step(models.Model):
 
     def __str__(self) -> str:
         return f"step {self.index} of run {self.run_id}"
+
+
+class ApiToken(models.Model):
+    """A program's key to the fault injection API of one cluster. Only its hash is kept."""
+
+    uuid = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(max_length=100, help_text="Who uses it, and for what.")
+    token_hash = models.CharField(max_length=64, unique=True, editable=False, help_text="SHA-256.")
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="api_tokens")
+    scopes = models.CharField(max_length=200, help_text="Separated by spaces.")
+    created_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(condition=~Q(scopes=""), name="api_token_has_a_scope"),
+            models.CheckConstraint(
+                condition=Q(expires_at__gt=models.F("created_at")), name="api_token_expires_after_its_making"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} for {self.cluster}"
+
+
+class InjectedFault(models.Model):
+    """A fault that the API has injected. Its run has the journal, the deadline, and how far it has come."""
+
+    fault_id = models.CharField(max_length=80, unique=True)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="injected_faults")
+    run = models.OneToOneField(FaultRun, on_delete=models.PROTECT, related_name="injected_fault")
+    type = models.CharField(max_length=60, help_text="gpu_xid_79, network_frontend_worker, ...")
+    target = models.CharField(max_length=300)
+    node = models.CharField(max_length=253, blank=True, help_text="Of a GPU's fault.")
+    gpu = models.PositiveSmallIntegerField(null=True, blank=True)
+    details = models.JSONField(default=dict, help_text="The request, as it was carried out.")
+    requested_by = models.CharField(max_length=150)
+    created_at = models.DateTimeField(default=timezone.now, editable=False)
+    error = models.TextField(blank=True, help_text="For which reason it could not be injected.")
+    recovered_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(node="", gpu__isnull=True) | (~Q(node="") & Q(gpu__isnull=False)),
+                name="injected_fault_names_node_and_gpu",
+            ),
+            # Recovery repairs the whole device, so that one would end the other.
+            models.UniqueConstraint(
+                fields=["cluster", "node", "gpu"],
+                condition=Q(recovered_at__isnull=True, gpu__isnull=False),
+                name="injected_fault_once_per_gpu",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.fault_id
+
+
+class ApiEvent(models.Model):
+    """One entry of the record of what programs asked of the fault injection API, and what became of it."""
+
+    at = models.DateTimeField(default=timezone.now, editable=False)
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, null=True, related_name="api_events")
+    actor = models.CharField(max_length=150)
+    action = models.CharField(max_length=40)
+    subject = models.CharField(max_length=300, blank=True, help_text="The fault, or what was to be one.")
+    outcome = models.CharField(max_length=40, help_text="done, or the code of the refusal.")
+    detail = models.TextField(blank=True)
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.actor}: {self.action} {self.subject} ({self.outcome})"
 
 
 class Outbox(models.Model):

@@ -26,6 +26,7 @@ from faults.metrics import PrometheusSource, find_services, through_api_server, 
 from faults.models import Cluster, FaultRun, ScenarioVersion
 from faults.packs import Pack
 from faults.packs import parse as parse_pack
+from faults.packs.model import InjectStep
 from faults.session_agents import SessionAgents
 from faults.tiers import policy_of
 from faults.toolbox import Toolbox
@@ -34,6 +35,8 @@ TOOLBOX = "toolbox"
 """The parameter of an environment that has its toolbox."""
 AGENTS = "agents"
 """The parameter of an environment that has its node agents."""
+STEPS = "steps"
+"""The parameter of a run of the API that has its inject steps."""
 READY_PAGE = "/-/ready"
 """Prometheus' own page, which costs it nothing."""
 IMPATIENT_S = (0.5, 1.0)  # to connect, and between two bytes of an answer
@@ -70,6 +73,8 @@ def changes_of(run: FaultRun) -> list[Change]:
     """Return what a run changes in its cluster; the same list every time."""
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         return environment.changes(namespaces_of(run), guardrails_of(run), toolbox_of(run), agents_of(run))
+    if run.purpose == FaultRun.Purpose.API:
+        return fault_changes([InjectStep(**step) for step in run.parameters[STEPS]], lease_of(run))
     return fault_changes(bound_pack(run).inject, lease_of(run))
 
 
@@ -85,6 +90,8 @@ def namespaces_of(run: FaultRun) -> list[str]:
 
 def environment_beside(run: FaultRun) -> FaultRun | None:
     """Return the environment of the session that has a fault run; None where the fault has none."""
+    if run.purpose == FaultRun.Purpose.API:
+        return None
     runs = FaultRun.objects.filter(cluster=run.cluster_id, purpose=FaultRun.Purpose.ENVIRONMENT)
     left = runs.exclude(status=FaultRun.Status.REVERTED).select_related("cluster").defer("fingerprint_before")
     wanted = set(namespaces_of(run))

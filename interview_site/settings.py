@@ -95,7 +95,7 @@ MIDDLEWARE = [
     "interview_site.middleware.WrongMethodPage",
 ]
 
-ROOT_URLCONF = "interview_site.urls"
+ROOT_URLCONF = "interview_site.guide_urls" if env.text("GUIDE_CLUSTER") else "interview_site.urls"
 ASGI_APPLICATION = "interview_site.asgi.application"
 TEMPLATES = [
     {
@@ -150,6 +150,10 @@ KUBESIM_DIR = DATA_DIR / "kubesim"
 KUBESIM_URL = env.url("KUBESIM_URL", f"https://{_url_host}:{KUBESIM_PORT}", ("https",))
 KUBESIM_CA_FILE = KUBESIM_DIR / "ca.crt"
 KUBESIM_TOKEN_FILE = KUBESIM_DIR / "control-token"
+
+# Set by `manage.py guide` alone: the practice cluster on which its fault injection API acts, for who sits at this
+# machine and without a token. Such an installation has no interviews: it answers none of the site's addresses.
+GUIDE_CLUSTER = env.text("GUIDE_CLUSTER")
 
 # The image of candidates' toolboxes on real clusters (deploy/toolbox.Dockerfile); practice clusters know theirs.
 TOOLBOX_IMAGE = env.image("TOOLBOX_IMAGE")

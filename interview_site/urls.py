@@ -5,6 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 from django.views.generic import RedirectView
 
+from faults.api.urls import injection_urls
 from interview_site import views
 from sessions.api import api
 from sessions.views.login import LoginView
@@ -16,6 +17,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("login/", LoginView.as_view(), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
+    path("api/v1/", include((injection_urls(staff_only=True), "fault-injection"))),
     path("api/", api.urls),
     path("", include("sessions.urls")),
 ]

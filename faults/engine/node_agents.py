@@ -94,6 +94,10 @@ class Agent:
         """Return all faults of the node. Raises ClusterError."""
         return list(self._ask(cluster, Request("GET", f"{self.base}/faults"))["faults"])
 
+    def gpu_count(self, cluster: ClusterPort) -> int:
+        """Return the number of GPUs that the node has. Raises ClusterError."""
+        return int(self._ask(cluster, Request("GET", f"{self.base}/health")).get("gpu_count", 0))
+
     def post(self, cluster: ClusterPort, path: str, body: Obj) -> Obj:
         """Send a request that changes something. Raises ClusterError."""
         return self._ask(cluster, Request("POST", f"{self.base}{path}", body))

@@ -10,6 +10,7 @@ from faults.services.access import (
     restore_access,
     revoke_access,
 )
+from faults.services.api_tokens import find_api_token, issue_api_token, note_api_event, revoke_api_token
 from faults.services.catalog import seed_catalog
 from faults.services.clusters import ensure_practice_cluster, lend_cluster, release_cluster, restarts_of
 from faults.services.credentials import (
@@ -19,6 +20,16 @@ from faults.services.credentials import (
     refusing_clusters,
 )
 from faults.services.granting import grant_rights, number_of_grants
+from faults.services.injected_faults import (
+    GpuHasFault,
+    NoSuchFault,
+    PlannedFault,
+    fault_id_for,
+    find_fault,
+    inject_fault,
+    inject_xid,
+    recover_fault,
+)
 from faults.services.inspection import inspect_cluster
 from faults.services.leasing import (
     active_leases,
@@ -60,7 +71,10 @@ from faults.services.work import Report
 __all__ = [
     "CandidateAccess",
     "CandidateGrants",
+    "GpuHasFault",
+    "NoSuchFault",
     "PanicOutcome",
+    "PlannedFault",
     "Report",
     "ToolboxShell",
     "access_is_open",
@@ -83,11 +97,17 @@ __all__ = [
     "ensure_practice_cluster",
     "exclusive_lease",
     "give_back_cluster",
+    "fault_id_for",
+    "find_api_token",
+    "find_fault",
     "forget_rollouts",
     "grant_rights",
     "has_gpu_for_toolbox",
+    "inject_fault",
     "inject_run",
+    "inject_xid",
     "inspect_cluster",
+    "issue_api_token",
     "lease_cluster",
     "lend_cluster",
     "lift_panic",
@@ -95,6 +115,7 @@ __all__ = [
     "missing_toolbox",
     "note_access_revoked",
     "note_credentials",
+    "note_api_event",
     "number_of_grants",
     "offered_clusters",
     "panic_covers",
@@ -104,6 +125,7 @@ __all__ = [
     "preflight_refusal",
     "read_code",
     "recheck_reverted",
+    "recover_fault",
     "refusal_by_inventory",
     "refusal_together",
     "refuse_while_engaged",
@@ -115,6 +137,7 @@ __all__ = [
     "revert_engaged",
     "revert_run",
     "revoke_access",
+    "revoke_api_token",
     "runs_to_stop",
     "save_cluster",
     "seed_catalog",

@@ -31,7 +31,7 @@ from faults.engine import (
 from faults.errors import ClusterError, JournalError, NotYet
 from faults.injectors import ACTIONS
 from faults.kube.mirror import NAMESPACE
-from faults.models import Cluster, FaultRun, Step
+from faults.models import Cluster, FaultRun, InjectedFault, Step
 from faults.services.candidates_objects import delete_candidates_objects
 from faults.services.granting import watched_namespaces
 from faults.services.mirrors import mirror_of
@@ -206,6 +206,7 @@ def _finish(work: Work, residue: list[str], *, dropped: bool = False, version: i
         reverted_version=version,
         dropped=dropped,
     )
+    InjectedFault.objects.filter(run_id=work.run_id, recovered_at__isnull=True).update(recovered_at=work.now())
     Step.objects.filter(run_id=work.run_id).exclude(status=Step.Status.REVERTED).update(
         status=Step.Status.REVERTED, outcome="gone with its cluster", reverted_at=work.now()
     )

@@ -28,6 +28,7 @@ MAX_LOOK_S = 1.0
 LOOKING = {
     FaultRun.Purpose.ENVIRONMENT: ("Taking the fingerprint", "Looking at everything the session may touch"),
     FaultRun.Purpose.FAULT: ("Injecting", "Looking at the cluster's namespaces"),
+    FaultRun.Purpose.API: ("Injecting", "Looking at the cluster's namespaces"),
 }
 TOOLBOX_S = 20.0
 HOLD_S = 60.0  # jobs hold their lane for less
@@ -95,8 +96,9 @@ def _inject(work: Work, run: FaultRun) -> None:
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         establish(work, run)
     else:
-        grant_rights(run=run, report=work.listener)
-        _await_toolbox(work, run)
+        if run.purpose == FaultRun.Purpose.FAULT:
+            grant_rights(run=run, report=work.listener)
+            _await_toolbox(work, run)
         work.engine(run).apply(selectors.changes_of(run), lambda line: work.progress("Injecting", line), mend=True)
     work.failpoint("before-status")
     _finish_injecting(work, run)
@@ -122,7 +124,7 @@ def _picture_before(run: FaultRun) -> Fingerprint:
 
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:
-    if run.purpose == FaultRun.Purpose.ENVIRONMENT:
+    if run.purpose != FaultRun.Purpose.FAULT:
         work.update(status=Status.ACTIVE, injected_at=work.now(), phase="Active", **NO_FAILURE)
     else:
         work.update(injected_at=work.now(), phase="Waiting for the symptom", **NO_FAILURE)

@@ -1,0 +1,177 @@
+"""Bodies of the fault injection API, in the form of the service that the guide was written for."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from ninja import Schema
+from pydantic import ConfigDict, Field
+
+from faults.models import FaultRun, InjectedFault
+from faults.services.injected_faults import MAX_SECONDS
+
+NODE_PATTERN = r"^[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?$"
+NodeName = Annotated[str, Field(pattern=NODE_PATTERN, description="As `kubectl get nodes` prints it.")]
+Severity = Literal["low", "medium", "high", "critical"]
+Layers = Annotated[
+    Literal["log", "cuda", "combined"],
+    Field(description="log: the kernel's log alone, processes go on; cuda: calls fail, silently; combined: both."),
+]
+GpuNumber = Annotated[int, Field(ge=0, le=63, description="As `nvidia-smi -L` numbers it.")]
+Seconds = Annotated[
+    int | None, Field(ge=1, le=MAX_SECONDS, description="null: until it is recovered, at most eight hours.")
+]
+FaultStatus = Literal["pending", "injected", "active", "recovering", "recovered", "failed"]
+Run = FaultRun.Status
+_STATUSES: dict[str, FaultStatus] = {
+    Run.PLANNED: "pending",
+    Run.INJECTING: "pending",
+    Run.ACTIVE: "active",
+    Run.RESOLVED: "active",
+    Run.REVERTING: "recovering",
+    Run.REVERTED: "recovered",
+    Run.FAILED: "failed",
+    Run.QUARANTINED: "failed",
+}
+
+
+class Strict(Schema):
+    """A body that has no unknown fields: a misspelt duration must not mean eight hours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class XidIn(Strict):
+    """An Xid to inject. ``xid_type`` may be left out: the address says it."""
+
+    node_name: NodeName
+    xid_type: int | None = None
+    gpu_id: Severity = Literal["low", "medium", "high", "critical"]
+Layers = Annotated[
+    Literal["log", "cuda", "combined"],
+    Field(description="log: the kernel's log alone, processes go on; cuda: calls fail, silently; combined: both."),
+]
+GpuNumber = 0
+    duration: Seconds = None
+
+
+class GpuFaultIn(Strict):
+    """A GPU fault by its type; ``parameters`` of an ``xid_error`` are ``xid_type`` and ``gpu_id``."""
+
+    node_name: NodeName
+    fault_type: Literal["xid_error"]
+    duration: Seconds = None
+    severity: Severity = "medium"
+    parameters: GpuFaultParameters
+
+
+class GpuFaultParameters(Strict):
+    """Parameters of an ``xid_error``."""
+
+    xid_type: int
+    gpu_id: Severity = Literal["low", "medium", "high", "critical"]
+Layers = Annotated[
+    Literal["log", "cuda", "combined"],
+    Field(description="log: the kernel's log alone, processes go on; cuda: calls fail, silently; combined: both."),
+]
+GpuNumber = 0
+
+
+class InjectedOut(Schema):
+    """Answer to an injection."""
+
+    fault_id: str
+    status: FaultStatus
+    target: str
+    injected_at: datetime | None
+    message: str
+    expires_at: datetime | None
+
+
+class RecoveredOut(Schema):
+    """Answer to a recovery."""
+
+    fault_id: str
+    status: FaultStatus
+    recovered_at: datetime | None
+    message: str
+
+
+class FaultOut(Schema):
+    """The record of a fault."""
+
+    id: str
+    fault_id: str
+    type: str
+    target: str
+    status: FaultStatus
+    created_at: datetime
+    injected_at: datetime | None
+    recovered_at: datetime | None
+    expires_at: datetime | None
+    requested_by: str
+    error: str
+    manual_command: str
+    details: dict[str, Any]
+
+
+class FaultListOut(Schema):
+    """Faults, the newest first."""
+
+    faults: list[FaultOut]
+    count: int
+
+
+class XidTypeOut(Schema):
+    """One Xid that can be injected."""
+
+    code: int
+    name: str
+    severity: Severity
+    description: str
+
+
+class XidTypesOut(Schema):
+    """Every Xid that can be injected."""
+
+    xid_types: list[XidTypeOut]
+
+
+class HealthOut(Schema):
+    """Sign of life."""
+
+    status: Literal["healthy"]
+    service: Literal["fault-injection-api"]
+    timestamp: datetime
+
+
+def status_of(fault: InjectedFault) -> FaultStatus:
+    """Return how far a fault has come; one that could not be injected has failed, whatever was taken back."""
+    if fault.error:
+        return "failed"
+    if fault.run.status == Run.INJECTING and fault.run.injected_at:
+        return "injected"
+    return _STATUSES[fault.run.status]
+
+
+def shown(fault: InjectedFault) -> dict[str, Any]:
+    """Return a fault's record as the API shows it."""
+    return {
+        "id": fault.fault_id,
+        "fault_id": fault.fault_id,
+        "type": fault.type,
+        "target": fault.target,
+        "status": status_of(fault),
+        "created_at": fault.created_at,
+        "injected_at": fault.run.injected_at,
+        "recovered_at": fault.recovered_at,
+        "expires_at": fault.run.deadline,
+        "requested_by": fault.requested_by,
+        "error": fault.error or fault.run.error,
+        "manual_command": fault.run.manual_command,
+        "details": fault.details,
+    }
+
+
+GpuFaultIn.model_rebuild()

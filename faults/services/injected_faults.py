@@ -1,0 +1,174 @@
+"""Faults that the API injects and recovers: one run each, so that journal, deadline and panic stop hold for them too.
+
+The caller waits for the outcome. An injection that fails is taken back at once: nothing happens behind the caller's
+back later.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from faults import clock, gpu_nodes, selectors
+from faults.errors import ClusterError, FaultError, LeaseHeld, NotYet, Unreachable
+from faults.models import Cluster, FaultRun, InjectedFault
+from faults.services.panic_state import refuse_while_engaged
+from faults.services.reverting import revert_run
+from faults.services.running import inject_run
+
+MAX_SECONDS = 8 * 3600
+MAX_PAUSE_S = 1.0
+RECOVER_S = 4.0
+"""A recovery takes at most 5 s, else the reconciler goes on with it."""
+Obj = dict[str, Any]
+Status = FaultRun.Status
+
+
+class GpuHasFault(FaultError):
+    """The GPU has another fault of ours, and recovering one would end both."""
+
+    def __init__(self, fault: InjectedFault) -> None:
+        super().__init__(f"GPU {fault.gpu} of {fault.node} has the fault {fault.fault_id} already.")
+        self.fault_id = fault.fault_id
+
+
+class NoSuchFault(FaultError):
+    """The cluster has had no fault of that name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """A fault before it is injected: what it is called, what it hits, and the engine's steps."""
+
+    fault_id: str
+    type: str
+    target: str
+    steps: Sequence[Obj]
+    seconds: int
+    node: str = ""
+    gpu: int | None = None
+    details: Obj = field(default_factory=dict)
+
+
+def fault_id_for(kind: str) -> str:
+    """Return a new name: the type and eight hexadecimal digits."""
+    return f"{kind}-{secrets.token_hex(4)}"
+
+
+def inject_xid(
+    *,
+    cluster: Cluster,
+    node: str,
+    xid: int,
+    gpu: int,
+    seconds: int | None,
+    layers: str,
+    by: str,
+    holder: str,
+    details: Obj | None = None,
+) -> InjectedFault:
+    """Let an Xid happen on a GPU until it is recovered, or for ``seconds``, at most eight hours.
+
+    Raises GpuHasFault, PanicEngaged, and ClusterError: NotFound (no such node), NoAgent, NoSuchGpu, ...
+    """
+    refuse_while_engaged(cluster)
+    gpu_nodes.require_gpu(selectors.kube_for(cluster), node, gpu)
+    kind = f"gpu_xid_{xid}"
+    step = {"kind": "xid", "spec": {"node": node, "xid": xid, "gpu": gpu, "layers": layers}}
+    planned = PlannedFault(
+        fault_id_for(kind),
+        kind,
+        f"{node}/gpu{gpu}",
+        [step],
+        min(seconds or MAX_SECONDS, MAX_SECONDS),
+        node,
+        gpu,
+        {"xid_type": xid, "gpu_id": gpu, "layers": layers, "duration": seconds, **(details or {})},
+    )
+    return inject_fault(cluster=cluster, by=by, holder=holder, planned=planned)
+
+
+def inject_fault(*, cluster: Cluster, planned: PlannedFault, by: str, holder: str) -> InjectedFault:
+    """Write a fault down, then let it happen. Raises what ``inject_run`` does, after everything was taken back."""
+    fault = _write_down(cluster, planned, by)
+    try:
+        _inject_patiently(fault.run_id, holder)
+    except (ClusterError, FaultError) as exc:
+        InjectedFault.objects.filter(pk=fault.pk).update(error=str(exc))
+        _take_back(fault.run_id, holder)
+        raise
+    return find_fault(cluster=cluster, fault_id=planned.fault_id)
+
+
+def _inject_patiently(run_id: int, holder: str) -> None:
+    """Inject; once more where an agent asks to come back in a moment, since it takes one fault per second."""
+    try:
+        inject_run(run_id=run_id, holder=holder)
+    except Unreachable as exc:
+        if not 0 < (exc.retry_after or 0.0) <= MAX_PAUSE_S:
+            raise
+        clock.RealClock().wait(exc.retry_after or 0.0)
+        inject_run(run_id=run_id, holder=holder)
+
+
+def recover_fault(*, cluster: Cluster, fault_id: str, holder: str) -> InjectedFault:
+    """End a fault; one that has ended stays as it is. Raises NoSuchFault, LeaseHeld, NotYet and ClusterError."""
+    fault = find_fault(cluster=cluster, fault_id=fault_id)
+    if fault.recovered_at is None:
+        revert_run(run_id=fault.run_id, holder=holder, hold_s=RECOVER_S)
+    return find_fault(cluster=cluster, fault_id=fault_id)
+
+
+def find_fault(*, cluster: Cluster, fault_id: str) -> InjectedFault:
+    """Return a fault of the cluster with its run. Raises NoSuchFault."""
+    fault = InjectedFault.objects.select_related("run").filter(cluster=cluster, fault_id=fault_id).first()
+    if fault is None:
+        raise NoSuchFault(f"There is no fault {fault_id[:80]}.")
+    return fault
+
+
+def _write_down(cluster: Cluster, planned: PlannedFault, by: str) -> InjectedFault:
+    try:
+        with transaction.atomic():
+            return _create(cluster, planned, by)
+    except IntegrityError:
+        there = InjectedFault.objects.filter(cluster=cluster, node=planned.node, gpu=planned.gpu, recovered_at=None)
+        if (other := there.first()) is None:
+            raise
+    raise GpuHasFault(other)
+
+
+def _create(cluster: Cluster, planned: PlannedFault, by: str) -> InjectedFault:
+    now = clock.now()
+    run = FaultRun.objects.create(
+        purpose=FaultRun.Purpose.API,
+        cluster=cluster,
+        parameters={selectors.STEPS: list(planned.steps)},
+        deadline=now + timedelta(seconds=planned.seconds),
+    )
+    return InjectedFault.objects.create(
+        fault_id=planned.fault_id,
+        cluster=cluster,
+        run=run,
+        type=planned.type,
+        target=planned.target,
+        node=planned.node,
+        gpu=planned.gpu,
+        details=planned.details,
+        requested_by=by[:150],
+        created_at=now,
+    )
+
+
+def _take_back(run_id: int, holder: str) -> None:
+    """Take back what an injection has left; where that fails now, the reconciler goes on with it."""
+    FaultRun.objects.filter(pk=run_id).exclude(status=Status.REVERTED).update(status=Status.REVERTING)
+    try:
+        revert_run(run_id=run_id, holder=holder, hold_s=RECOVER_S)
+    except (ClusterError, LeaseHeld, NotYet):
+        return
