@@ -34,10 +34,10 @@ from faults.api.schemas import (
     status_of,
 )
 from faults.errors import ClusterError, FaultError, NotYet
-from faults.gpu_xids import XID_TYPES
 from faults.jobs import holder_name
 from faults.models import InjectedFault
 from faults.services.api_tokens import INJECT, READ
+from faults.xids import Xid, xids
 
 MAX_LISTED = 500
 REFUSED = dict.fromkeys((400, 401, 403, 404, 409, 422, 502, 503), ProblemOut)
@@ -69,7 +69,7 @@ def read_health(request: HttpRequest) -> Any:
 @router.get("/faults/gpu/xid-types", response={200: XidTypesOut, **REFUSED}, auth=needs(READ), summary="List Xids")
 def list_xid_types(request: HttpRequest) -> Any:
     """Return the Xids that can be injected."""
-    return {"xid_types": list(XID_TYPES.values())}
+    return {"xid_types": [_xid_type(xid) for xid in xids().values()]}
 
 
 @router.post(
@@ -84,7 +84,7 @@ def inject_xid(request: HttpRequest, code: int, body: XidIn) -> Any:
         raise ApiProblem(
             422, "xid_mismatch", f"The address says Xid {code}, the body {body.xid_type}.", "Let them say the same."
         )
-    return _inject(request, code, body.node_name, body.gpu_id, body.duration, {})
+    return _inject(request, code, body.node_name, body.gpu_id, body.layers, body.duration, {})
 
 
 @router.post(
@@ -94,7 +94,7 @@ def inject_gpu_fault(request: HttpRequest, body: GpuFaultIn) -> Any:
     """Inject a GPU fault by its type."""
     wanted = body.parameters
     details = {"fault_type": body.fault_type, "severity": body.severity}
-    return _inject(request, wanted.xid_type, body.node_name, wanted.gpu_id, body.duration, details)
+    return _inject(request, wanted.xid_type, body.node_name, wanted.gpu_id, wanted.layers, body.duration, details)
 
 
 @router.get("/faults", response={200: FaultListOut, **REFUSED}, auth=needs(READ), summary="List faults")
@@ -140,9 +140,20 @@ def _caller(request: HttpRequest) -> Caller:
     return caller
 
 
-def _inject(request: HttpRequest, xid: int, node: str, gpu: int, seconds: int | None, details: dict[str, Any]) -> Any:
-    if xid not in XID_TYPES:
-        known = ", ".join(map(str, XID_TYPES))
+def _xid_type(xid: Xid) -> dict[str, Any]:
+    errors = (
+        f"CUDA error {xid.running} for running processes, {xid.new} for new ones" if xid.running else "no CUDA error"
+    )
+    path = f"cordons the node, then {xid.sentinel.repair}" if xid.sentinel.cordons else "does not cordon the node"
+    told = f"{xid.name}: {errors}. NVIDIA's action: {xid.catalog}. NVSentinel {path}."
+    return {"code": xid.code, "name": xid.name, "severity": xid.severity, "description": told}
+
+
+def _inject(
+    request: HttpRequest, xid: int, node: str, gpu: int, layers: str, seconds: int | None, details: dict[str, Any]
+) -> Any:
+    if xid not in xids():
+        known = ", ".join(map(str, xids()))
         raise ApiProblem(404, "xid_unknown", f"Xid {xid} cannot be injected.", f"Use one of {known}.")
     caller = _caller(request)
     fault = _recorded(
@@ -155,12 +166,13 @@ def _inject(request: HttpRequest, xid: int, node: str, gpu: int, seconds: int | 
             xid=xid,
             gpu=gpu,
             seconds=seconds,
+            layers=layers,
             by=caller.name,
             holder=holder_name(),
             details=details,
         ),
     )
-    name = XID_TYPES[xid].name
+    name = xids()[xid].name
     return {
         "fault_id": fault.fault_id,
         "status": status_of(fault),

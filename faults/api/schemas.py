@@ -47,17 +47,13 @@ class XidIn(Strict):
 
     node_name: NodeName
     xid_type: int | None = None
-    gpu_id: Severity = Literal["low", "medium", "high", "critical"]
-Layers = Annotated[
-    Literal["log", "cuda", "combined"],
-    Field(description="log: the kernel's log alone, processes go on; cuda: calls fail, silently; combined: both."),
-]
-GpuNumber = 0
+    gpu_id: GpuNumber = 0
+    layers: Layers = "log"
     duration: Seconds = None
 
 
 class GpuFaultIn(Strict):
-    """A GPU fault by its type; ``parameters`` of an ``xid_error`` are ``xid_type`` and ``gpu_id``."""
+    """A GPU fault by its type."""
 
     node_name: NodeName
     fault_type: Literal["xid_error"]
@@ -70,12 +66,8 @@ class GpuFaultParameters(Strict):
     """Parameters of an ``xid_error``."""
 
     xid_type: int
-    gpu_id: Severity = Literal["low", "medium", "high", "critical"]
-Layers = Annotated[
-    Literal["log", "cuda", "combined"],
-    Field(description="log: the kernel's log alone, processes go on; cuda: calls fail, silently; combined: both."),
-]
-GpuNumber = 0
+    gpu_id: GpuNumber = 0
+    layers: Layers = "log"
 
 
 class InjectedOut(Schema):

@@ -12,6 +12,7 @@ from django.test import Client, override_settings
 
 from faults import clock, practice, reconciler, selectors, services
 from faults.engine.model import Request
+from faults.engine.node_agents import Agent
 from faults.models import ApiEvent, ApiToken, Cluster, FaultRun, InjectedFault
 from faults.services.api_tokens import INJECT, METRICS, READ
 from faults.tests.injection import NODE, agents_run, make_cluster, token
@@ -91,10 +92,12 @@ def fault(program, kube):
 
 
 def test_an_xid_hits_the_gpu_and_is_recovered_by_delete(program, kube):
-    status, body = program.send("POST", XID79, {"node_name": NODE, "gpu_id": 1, "duration": 600})
+    status, body = program.send(
+        "POST", XID79, {"node_name": NODE, "gpu_id": 1, "duration": 600, "layers": "combined"}
+    )
     assert (status, body["status"], body["target"]) == (200, "active", f"{NODE}/gpu1")
     assert body["fault_id"].startswith("gpu_xid_79-")
-    assert [row["fault_id"] for row in shown_by_agent(kube)] == [body["fault_id"]]
+    assert [(row["xid_type"], row["gpu_id"]) for row in shown_by_agent(kube)] == [(79, 1)]
     eventually(lambda: allocatable(kube) == "1")
     _, record = program.send("GET", f"/api/v1/faults/{body['fault_id']}")
     assert (record["type"], record["details"]["duration"]) == ("gpu_xid_79", 600)
@@ -137,15 +140,15 @@ def test_faults_are_listed_all_or_active(program, fault):
 
 def test_every_xid_of_the_guide_is_listed(program):
     _, body = program.send("GET", "/api/v1/faults/gpu/xid-types")
-    assert {79, 48, 94, 95, 43, 74, 119, 120} == {row["code"] for row in body["xid_types"]}
+    assert {79, 48, 94, 95, 43, 74, 119, 120} <= {row["code"] for row in body["xid_types"]}
     assert all(row["name"] and row["description"] for row in body["xid_types"])
 
 
 def test_a_fault_ends_at_its_duration_and_its_deadline_is_with_the_agent_too(program, kube):
     _, body = program.send("POST", XID79, {"node_name": NODE, "duration": 60})
     run = FaultRun.objects.get()
-    step = run.steps.get()
-    assert step.undo["request"]["body"] == {"fault_id": body["fault_id"]}
+    [entry] = shown_by_agent(kube)
+    assert entry["fault_id"] == run.steps.get().undo["fault_id"]
     assert 55 < (run.deadline - clock.now()).total_seconds() <= 60
     assert reconciler.tick(run.deadline + timedelta(seconds=1)) == 1
     assert shown_by_agent(kube) == []
@@ -180,7 +183,7 @@ def test_the_database_holds_a_gpu_to_one_fault(fault):
         (XID79, {"node_name": NODE, "durtion": 5}, 422, "invalid_request"),
         (XID79, {"node_name": "../../x"}, 422, "invalid_request"),
         (XID79, [1], 422, "invalid_request"),
-        ("/api/v1/faults/gpu/inject/xid-13", {"node_name": NODE}, 404, "xid_unknown"),
+        ("/api/v1/faults/gpu/inject/xid-14", {"node_name": NODE}, 404, "xid_unknown"),
         ("/api/v1/faults/nothing/recover", {}, 404, "fault_not_found"),
         ("/api/v1/nothing", {}, 404, "no_such_route"),
     ],
@@ -199,23 +202,26 @@ def test_a_body_that_is_no_json_is_refused(program):
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
 
 
-def test_an_injection_that_fails_is_taken_back_and_told(program, cluster, kube, monkeypatch):
-    """The agent takes the call and shows nothing: nobody knows whether the GPU fails."""
-    real = services.injected_faults.gpu_agents.xid_step
-
-    def forgetful(agent, **asked):
-        step = real(agent, **asked)
-        step["spec"]["read"]["text"] = "never shown"
-        return step
-
-    monkeypatch.setattr("faults.gpu_agents.xid_step", forgetful)
+def test_an_injection_that_fails_is_taken_back_and_told(program, kube, monkeypatch):
+    """The agent takes the fault, but does not show it: nobody knows whether the GPU fails."""
+    seen = iter([None, None])
+    real = Agent.fault
+    monkeypatch.setattr(Agent, "fault", lambda self, cluster, name: next(seen, real(self, cluster, name)))
     status, body = program.send("POST", XID79, {"node_name": NODE})
-    assert status in (502, 503)
-    assert body["action"]
+    assert (status, body["code"]) == (503, "cluster_unreachable")
     [row] = program.send("GET", "/api/v1/faults")[1]["faults"]
-    assert row["status"] == "failed"
-    for entry in shown_by_agent(kube):  # no undo was sent for what the agent does not show
-        ask_agent(kube, Request("POST", "/recover", {"fault_id": entry["fault_id"]}))
+    assert (row["status"], shown_by_agent(kube)) == ("failed", [])
+
+
+def test_two_faults_within_a_second_wait_for_the_agent(program, kube):
+    ids = [program.send("POST", XID79, {"node_name": NODE, "gpu_id": gpu})[1]["fault_id"] for gpu in (0, 1)]
+    assert len(shown_by_agent(kube)) == 2
+    assert [program.send("DELETE", f"/api/v1/faults/{each}")[0] for each in ids] == [200, 200]
+
+
+def test_the_log_layer_leaves_the_gpu_to_its_processes(program, fault, kube):
+    assert [row["layers"] for row in shown_by_agent(kube)] == ["log"]
+    assert allocatable(kube) == "2"
 
 
 ROUTES = [
