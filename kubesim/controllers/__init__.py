@@ -10,7 +10,6 @@ from kubesim.auth.tokens import TokenSigner
 from kubesim.client import Client
 from kubesim.clock import Clock
 from kubesim.controllers.aggregation import AggregationController, FlowSchemaController, PolicyStatusController
-from kubesim.controllers.autoscaler import AutoscalerController
 from kubesim.controllers.base import Context, Controller, Usage, nobody_measures
 from kubesim.controllers.cronjob import CronJobController
 from kubesim.controllers.daemonset import DaemonSetController
@@ -37,7 +36,7 @@ NOT_COUNTED = (*NOT_COLLECTED, "events.events.k8s.io")
 PLAIN: tuple[Callable[[Context], Controller], ...] = (
     ReplicaSetController, ReplicationControllerController, DeploymentController, StatefulSetController,
     DaemonSetController, JobController, CronJobController, EndpointsController,
-    DisruptionController, AggregationController, AutoscalerController, VolumeController,
+    DisruptionController, AggregationController, VolumeController,
     Provisioner, PolicyStatusController, FlowSchemaController, TaintEvictionController,
     PodCollector, NodeController,
 )  # fmt: skip

@@ -10,7 +10,6 @@ from typing import Any
 from zlib import crc32
 
 from kubesim import data
-from kubesim.gpu.dcgm.engine import Engine
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.products import Product, driver, machine_of
 from kubesim.gpu.xids import COMBINED, KernelLog, strike, write
@@ -93,8 +92,6 @@ class Board:
         """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
         self.library = driver().version
         """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
-        self.engine = Engine()
-        """What the node's DCGM host engine keeps in mind."""
         self.toolkit = True
         """Whether the container toolkit is installed."""
         self.built = True
@@ -212,7 +209,6 @@ class Board:
         self.given.clear()
         self.clients.clear()
         self.library = driver().version
-        self.engine = Engine()
         for device in self.devices:
             device.reset(at)
             device.change(at, given=())

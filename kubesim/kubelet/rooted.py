@@ -19,7 +19,7 @@ from kubesim.shell.mounts import of_node
 from kubesim.shell.tools import journalctl
 
 PODS, CONTAINERS = "/var/log/pods", "/var/log/containers"
-DRIVER_FILES = ("nvidia-smi", "nvidia-persistenced", "nv-fabricmanager", "dcgmi")
+DRIVER_FILES = ("nvidia-smi", "nvidia-persistenced", "nv-fabricmanager")
 OWNER = "host"
 DISKS = {"sda": 0, "sda1": 1, "sda14": 14, "sda15": 15}
 

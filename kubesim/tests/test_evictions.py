@@ -1,4 +1,4 @@
-"""Taints that turn pods out, nodes that are gone, and autoscalers without metrics."""
+"""Taints that turn pods out, nodes that are gone, and autoscalers in two versions."""
 
 from __future__ import annotations
 
@@ -155,45 +155,6 @@ async def test_the_pods_of_a_deleted_node_are_collected():
         assert len(await cluster.items("pods")) == 1
         await cluster.tick(60)
         assert await cluster.items("pods") == []
-
-
-async def test_an_autoscaler_says_that_nobody_serves_metrics():
-    async with world() as cluster:
-        await cluster.create("deployments.apps", deployment("web", replicas=2))
-        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
-        scaler = {"metadata": {"name": "web"}, "spec": {"maxReplicas": 5, "scaleTargetRef": reference}}
-        await cluster.create(HPA, scaler)
-        await cluster.tick(16)
-        (made,) = await cluster.items(HPA)
-        why = (
-            "failed to get cpu utilization: unable to get metrics for resource cpu: unable to fetch metrics from "
-            "resource metrics API: the server could not find the requested resource (get pods.metrics.k8s.io)"
-        )
-        conditions = {c["type"]: (c["status"], c["reason"], c["message"]) for c in made["status"]["conditions"]}
-        assert conditions == {
-            "AbleToScale": (
-                "True",
-                "SucceededGetScale",
-                "the HPA controller was able to get the target's current scale",
-            ),
-            "ScalingActive": (
-                "False",
-                "FailedGetResourceMetric",
-                f"the HPA was unable to compute the replica count: {why}",
-            ),
-        }
-        assert await cluster.messages("FailedGetResourceMetric") == [why]
-        assert (made["status"]["currentReplicas"], made["status"]["desiredReplicas"]) == (2, 0)
-        await cluster.check_models()
-
-
-async def test_an_autoscaler_without_its_target_says_so():
-    async with world() as cluster:
-        reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "gone"}
-        scaler = {"metadata": {"name": "web"}, "spec": {"maxReplicas": 5, "scaleTargetRef": reference}}
-        await cluster.create(HPA, scaler)
-        await cluster.tick(16)
-        assert await cluster.messages("FailedGetScale") == ['deployments.apps "gone" not found']
 
 
 async def test_an_autoscaler_of_the_old_version_is_the_same_in_the_new_one():

@@ -10,7 +10,6 @@ import pytest
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import GPU, Board
 from kubesim.gpu.cuda import CudaError
-from kubesim.gpu.dcgm.diagnose import troubles, worst
 from kubesim.gpu.products import products
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.metrics import dcgm
@@ -170,24 +169,6 @@ def test_a_turing_gpu_retires_pages_where_others_remap_rows():
     assert re.search(r": 63, Dynamic Page Retirement: New page retired, reboot to activate \(0x\w{16}\)", lines["T4"])
     assert re.search(r": 63, Row Remapper: New row \(0x\w{16}\) marked for remapping", lines["A100"])
     assert "Row Remapper" not in lines["T4"]
-
-
-@pytest.mark.parametrize(
-    ("code", "verdict"),
-    [
-        (13, "Healthy"),
-        (31, "Warning"),
-        (43, "Warning"),
-        (94, "Warning"),
-        (48, "Failure"),
-        (79, "Failure"),
-        (119, "Failure"),
-    ],
-)
-def test_dcgm_judges_an_xid_as_its_health_watches_do(board, code, verdict):
-    process(board).open(0)
-    board.xid(0, code, after(10))
-    assert worst(troubles(Access(board, "", privileged=True).view(after(11)).all()[0])) == verdict
 
 
 def test_every_error_has_cudas_text():

@@ -347,7 +347,7 @@ xargs -P x echo < f
 du --max-depth=x .;head -n x f
 tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense
 find . -maxdepth x;find . -size x;chmod 9 f;touch -t x f;curl http://[::1;curl http://a:99999999
-wget http://[zz]/;wget http://a:b/;kubectl scale deploy x --replicas=x;crane x;dcgmi x
+wget http://[zz]/;wget http://a:b/;kubectl scale deploy x --replicas=x;crane x
 kubectl rollout undo deploy x --to-revision=x;kubectl logs x --max-log-requests=x;nvidia-smi -l x
 skopeo x"""
 

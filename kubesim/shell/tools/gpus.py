@@ -1,10 +1,8 @@
-"""nvidia-smi, dcgmi and dmesg: the devices and the kernel log of the node, as a container sees them."""
+"""nvidia-smi and dmesg: the devices and the kernel log of the node, as a container sees them."""
 
 from __future__ import annotations
 
 from kubesim.gpu.access import Access
-from kubesim.gpu.dcgm import cli as dcgmi
-from kubesim.gpu.dcgm.call import NOT_CONNECTED
 from kubesim.gpu.smi import cli
 from kubesim.gpu.xids import LEVELS, Record, dmesg
 from kubesim.shell.machine import Process, Tool
@@ -54,25 +52,6 @@ async def nvidia_smi(process: Process) -> int:
         await process.sleep(call.loop_s)
 
 
-async def dcgm(process: Process) -> int:
-    """Talk to the node's DCGM host engine."""
-    access = _devices(process)
-    if access is None or not access.has_driver:
-        await process.write(dcgmi.UNREACHABLE.format("localhost"))
-        return NOT_CONNECTED
-    pause, passes = dcgmi.pace(process.argv[1:])
-    done = 0
-    while True:
-        out, status = dcgmi.run(access.view(process.machine.clock.now()), process.argv[1:])
-        heads = 2 if pause and done and not status else 0
-        await process.write("".join(out.splitlines(keepends=True)[heads:]))
-        done += 1
-        if done == passes or not pause or status:
-            return status
-        await process.flush()
-        await process.sleep(pause)
-
-
 async def kernel(process: Process) -> int:
     """``dmesg``: show or follow the kernel's log."""
     opts = await options(process)
@@ -106,4 +85,4 @@ def _wanted(record: Record, *, kernel: bool, user: bool) -> bool:
     return not (kernel or user) or (kernel and record.facility == 0) or (user and record.facility != 0)
 
 
-TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dcgmi": dcgm, "dmesg": kernel}
+TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dmesg": kernel}
