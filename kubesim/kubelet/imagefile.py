@@ -123,7 +123,8 @@ def _check_pull(entries: Sequence[Obj], where: str) -> None:
             below = base.pull(entry["from"], entry["platforms"][0].split("/")[1]).size
         if entry.setdefault("size", below + OWN_BYTES) < below:
             raise WrongImage(f"{where}.size", f"it is less than the {below} bytes of {entry['from']}")
+        whole = Catalogue(entries)
         for platform in entry["platforms"]:
-            Catalogue(entries).pull(text, platform.split("/")[1])
+            whole.pull(text, platform.split("/")[1])
     except PullError as error:
         raise WrongImage(f"{where}.from", str(error).partition(" desc = ")[2]) from error

@@ -169,9 +169,10 @@ class Catalogue:
         self.own_registries = {name.split("/", 1)[0] for name in self._entries} - {*_standard()["registries"]}
         """The hosts that only this cluster knows."""
         self._registries = {*_standard()["registries"], *self.own_registries}
-        self._pulled: dict[tuple[str, str], Image] = {}
         self._digests: dict[tuple[str, str], tuple[str, str]] = {}
         """Repository and digest -> tag and platform (empty: all) of what was looked up."""
+        self._made: dict[Reference, dict[str, Image]] = {}
+        """The images of each platform, by reference: every one of them has a part in the digest of the others."""
 
     def known(self, text: str) -> bool:
         """Tell whether the registries have the repository of an image."""
@@ -179,13 +180,7 @@ class Catalogue:
 
     def pull(self, text: str, architecture: str) -> Image:
         """Return what a node of ``architecture`` gets for an image reference. Raises ``PullError``."""
-        found = self._pulled.get((text, architecture))
-        if found is None:
-            found = self._pull(parse_reference(text), architecture)
-            if len(self._pulled) > MAX_KNOWN:
-                self._pulled.clear()
-            self._pulled[text, architecture] = found
-        return found
+        return self._pull(parse_reference(text), architecture)
 
     def _pull(self, reference: Reference, architecture: str) -> Image:
         reference, platform = self._resolve(reference)
@@ -284,19 +279,24 @@ class Catalogue:
 
     def _image(self, reference: Reference, entry: Obj, platform: str) -> Image:
         """Return the image of a platform, its digests those of the documents that its registry has."""
+        if platform not in self._made.get(reference, ()):
+            if len(self._digests) > MAX_KNOWN:
+                self._digests.clear()
+                self._made.clear()
+            self._made[reference] = self._make(reference, entry, platform)
+        return self._made[reference][platform]
+
+    def _make(self, reference: Reference, entry: Obj, platform: str) -> dict[str, Image]:
         index = entry.get("shape") != "manifest"
-        made = {each: self._made(reference, entry, each) for each in (entry["platforms"] if index else [platform])}
-        if platform not in made:
-            made[platform] = self._made(reference, entry, platform)
+        platforms = dict.fromkeys([*(entry["platforms"] if index else ()), platform])
+        made = {each: self._make_one(reference, entry, each) for each in platforms}
         whole = manifests.digest(manifests.index(made.values())) if index else made[platform].manifest
-        if len(self._digests) > MAX_KNOWN:
-            self._digests.clear()
         for each in made.values():
             self._digests[reference.repository, each.manifest] = reference.tag, each.platform if index else ""
         self._digests[reference.repository, whole] = reference.tag, ""
-        return replace(made[platform], digest=reference.digest or whole)
+        return {name: replace(each, digest=reference.digest or whole) for name, each in made.items()}
 
-    def _made(self, reference: Reference, entry: Obj, platform: str) -> Image:
+    def _make_one(self, reference: Reference, entry: Obj, platform: str) -> Image:
         programs = {name: f"{folder}/{name}" for folder, names in _bases(entry) for name in names}
         for folder, names in _folders(entry):
             programs |= {name: f"{folder.rstrip('/')}/{name}" for name in names}
