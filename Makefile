@@ -20,9 +20,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Every file with a proof that has a long form, or no other; the contract's are also played with the oldest kubectl.
 TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|^def test.*[ (]kubectl[,)]' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
+RUN_TESTS = $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -q
+RUN_COMPARISONS = $(RUN_TESTS) -m comparison e2e faults kubesim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test xids catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
+.PHONY: help setup setup-dev run test compare xids catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +39,10 @@ run: setup ## Set up what is missing and start everything; Ctrl-C stops it
 	@exec $(BIN)/python -W ignore manage.py up
 
 test: setup-dev ## Run the tests
-	@$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -q $(ARGS)
+	@$(RUN_TESTS) $(ARGS)
+
+compare: setup-dev ## Run the comparisons in depth that `make test` leaves out
+	@$(RUN_COMPARISONS) $(ARGS)
 
 e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in e2e/screenshots
 	@E2E_PICTURES=1 $(BIN)/python -m pytest e2e -q $(ARGS)
@@ -46,6 +51,7 @@ torture: setup-dev ## The long proofs: 200 crash rounds, every crash point many 
 	@status=0; $(BIN)/python -W ignore -m torture.rounds --rounds $${CRASH_ROUNDS:-200} || status=1; \
 	  $(BIN)/python -W ignore -m torture.rounds --database postgres --places practice,lent \
 	    --rounds $${POSTGRES_ROUNDS:-20} || status=1; \
+	  $(RUN_COMPARISONS) || status=1; \
 	  export TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25}; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status

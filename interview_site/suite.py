@@ -1,4 +1,4 @@
-"""A pytest plugin for the suite as a whole: long files first, long proofs apart, one line for each reason to skip.
+"""A pytest plugin for the suite as a whole: long files first, tiers apart, one line for each reason to skip.
 
 Workers take whole files from one queue (``--dist loadfile``). A file of half a minute that is taken last leaves the
 others idle for as long, so files are ordered by what they last took (``--store-durations`` writes it down).
@@ -28,7 +28,9 @@ DURATIONS = Path(__file__).parent / "tests" / "durations.json"
 MIN_STORED_S = 1.0
 YOUNG, SECOND, THIRD = 5_000, 10, 20
 """New objects until a look at the youngest, such looks until one at the next, and such until one at all others."""
-LONG = ("TORTURE_ROUNDS", "CONTRACT_KUBECONFIG")  # where one of them is set, the long proofs are wanted
+LONG = ("TORTURE_ROUNDS", "CONTRACT_KUBECONFIG")  # where one of them is set, every tier is wanted
+TIERS = ("torture", "comparison")
+"""Markers of tests that `make test` leaves out: long proofs, and comparisons in depth (`make compare`)."""
 _PREFIXES = ("Skipped: ", "unconditional skip")
 
 
@@ -83,14 +85,21 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Put the files that take longest first; every worker of xdist must come to the same order.
 
-    Tests marked ``torture`` are for ``make torture`` and ``make contract-real``.
+    Tests of another tier are left to those who ask for it: by the environment, or with ``-m``.
     """
     items[:] = ordered(items, stored())
-    if not any(name in os.environ for name in LONG):
-        for_later = {item for item in items if item.get_closest_marker("torture")}
+    if left_out := tiers_left_out(config.getoption("markexpr", "")):
+        for_later = {item for item in items if any(map(item.get_closest_marker, left_out))}
         items[:] = [item for item in items if item not in for_later]
         config.hook.pytest_deselected(items=[*for_later])
     spare(items)
+
+
+def tiers_left_out(chosen: str) -> list[str]:
+    """Return the markers whose tests do not run, given the expression of ``-m``."""
+    if any(name in os.environ for name in LONG):
+        return []
+    return [tier for tier in TIERS if tier not in chosen]
 
 
 def pytest_collection_finish() -> None:

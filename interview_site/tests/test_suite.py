@@ -74,21 +74,30 @@ def test_durations_are_added_up_by_file(monkeypatch, tmp_path):
     assert json.loads((tmp_path / "durations.json").read_text()) == {"old.py": 9.0, "a.py": 3.6}
 
 
-@pytest.mark.parametrize("rounds", ["", "25"])
-def test_long_proofs_run_in_torture_alone(pytester, monkeypatch, rounds):
+@pytest.mark.parametrize(
+    ("rounds", "chosen", "passed", "deselected"),
+    [("", "", 1, 2), ("25", "", 3, 0), ("", "comparison", 1, 3), ("", "not comparison", 1, 2)],
+)
+def test_long_proofs_and_comparisons_run_where_they_are_asked_for(
+    pytester, monkeypatch, rounds, chosen, passed, deselected
+):
     for name in suite.LONG:
         monkeypatch.delenv(name, raising=False)
     if rounds:
         monkeypatch.setenv("TORTURE_ROUNDS", rounds)
-    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers = torture: long")
+    pytester.makeini(
+        "[pytest]\nasyncio_default_fixture_loop_scope = function\nmarkers =\n torture: long\n comparison: deep"
+    )
     pytester.makepyfile(
         "import pytest\ndef test_a(): pass\n@pytest.mark.torture\ndef test_b(): pass\n"
-        "@pytest.mark.skip(reason='no moon')\ndef test_c(): pass\n"
+        "@pytest.mark.comparison\ndef test_c(): pass\n@pytest.mark.skip(reason='no moon')\ndef test_d(): pass\n"
     )
-    result = pytester.runpytest_inprocess("-p", "interview_site.suite", "-p", "no:django", "-p", "no:xdist")
-    outcome = {"passed": 2, "skipped": 1} if rounds else {"passed": 1, "skipped": 1, "deselected": 1}
-    result.assert_outcomes(**outcome)
-    result.stdout.fnmatch_lines(["*1 no moon (*"])
+    plugins = ("-p", "interview_site.suite", "-p", "no:django", "-p", "no:xdist")
+    result = pytester.runpytest_inprocess(*plugins, "-m", chosen)
+    skipped = 0 if chosen == "comparison" else 1
+    result.assert_outcomes(passed=passed, skipped=skipped, deselected=deselected)
+    if skipped:
+        result.stdout.fnmatch_lines(["*1 no moon (*"])
 
 
 def test_make_torture_runs_every_file_with_a_long_proof():
@@ -101,6 +110,7 @@ def test_make_torture_runs_every_file_with_a_long_proof():
     ]
     assert marked
     assert [name for name in marked if name not in done.stdout] == []
+    assert "-m comparison e2e faults kubesim" in done.stdout
 
 
 def test_make_test_takes_whole_files_in_the_order_of_the_suite():
