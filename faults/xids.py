@@ -25,7 +25,9 @@ class Sentinel:
 class Xid:
     """One kind of event. ``running`` and ``new`` are CUDA's errors for processes of before and after it, ``preload``
     that of the preloaded fault library; ``err_code`` and ``err_msg`` the labels of DCGM's metric; ``lines`` the
-    driver's words, each with its microseconds after the first."""
+    driver's words, each with its microseconds after the first; ``follow`` the events that come with it, ``recovery``
+    the action that Xid 154 names then. ``victims``: which processes on the GPU die (all, one, none); ``process``: the
+    driver's line names the one that has caused it."""
 
     code: int
     name: str
@@ -40,6 +42,10 @@ class Xid:
     health: str
     sentinel: Sentinel
     lines: tuple[tuple[int, str], ...]
+    follow: tuple[int, ...]
+    recovery: int
+    victims: str
+    process: bool
     sources: tuple[str, ...]
 
 
@@ -47,6 +53,11 @@ class Xid:
 def xids() -> Mapping[int, Xid]:
     """Return every Xid by its code."""
     return {int(code): _xid(int(code), row) for code, row in _table()["xids"].items()}
+
+
+def recovery_action(number: int) -> str:
+    """Return the words of Xid 154 for an action."""
+    return str(_table()["recovery_actions"][number])
 
 
 @cache
@@ -68,6 +79,10 @@ def _xid(code: int, row: dict[str, Any]) -> Xid:
         **row["dcgm"],
         sentinel=Sentinel(**row["nvsentinel"]),
         lines=tuple((after, text) for after, text in row["lines"]),
+        follow=tuple(row["follow"]),
+        recovery=row["recovery"],
+        victims=row["victims"],
+        process=row["process"],
         sources=tuple(row["sources"]),
     )
 

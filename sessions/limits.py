@@ -65,6 +65,7 @@ JOIN_ADDRESS = Limit("join from an address", 10)
 INJECTING = ("prepare", "retry")  # the actions that have faults injected
 INJECTIONS = Limit("preparations of one session", 6)
 PART_STARTS = Limit("starts of parts in one session", 12)
+GPU_FAULTS = Limit("faults injected by hand into one session", 12)
 EXPORTS = Limit("exports by one person", 10)
 
 

@@ -18,6 +18,7 @@ from sessions.models import InterviewSession
 from sessions.panels import (
     applies,
     cluster,
+    gpu_faults,
     key,
     metrics,
     milestones,
@@ -75,6 +76,7 @@ PANELS: Final[dict[str, Panel]] = {
             mirrors=True,
             place=CENTRE,
         ),
+        Panel("gpu-faults", "GPU faults", INTERVIEWERS, gpu_faults.gpu_faults, place=CENTRE),
         Panel("pods", "Pods", INTERVIEWERS, cluster.pods, reads=(POD,), mirrors=True, place=CENTRE),
         Panel("checks", "Checks and guards", INTERVIEWERS, progress.checks, mirrors=True, kept=True, place=CENTRE),
         Panel(

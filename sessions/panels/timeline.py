@@ -93,6 +93,8 @@ _WORDS = {
     "code.applied": "Terraform applied",
     "access.revoked": "Candidate's access closed",
     "access.restored": "Candidate's access restored",
+    "gpu_fault.injected": "Fault injected by hand",
+    "gpu_fault.recovered": "Fault taken back",
     "hint.released": "Hint released",
     "note.added": "Note taken",
 }

@@ -19,6 +19,7 @@ from sessions.services.applies import note_apply
 from sessions.services.conduct import release_hint
 from sessions.services.creation import create_session
 from sessions.services.ending import NotRecordedYet, end_now, record_end
+from sessions.services.gpu_faults import inject_gpu_fault, nodes_to_hit, recover_gpu_fault
 from sessions.services.housekeeping import housekeep
 from sessions.services.lifecycle import (
     credit,
@@ -79,6 +80,9 @@ __all__ = [
     "housekeep",
     "issue_join_link",
     "keep_sample",
+    "recover_gpu_fault",
+    "nodes_to_hit",
+    "inject_gpu_fault",
     "lift_panic",
     "mark_asked",
     "mark_milestone",

@@ -18,6 +18,7 @@ from sessions.errors import NeedsPerson
 from sessions.models import InterviewSession
 from sessions.services import phases
 from sessions.services.access import sync_access
+from sessions.services.gpu_faults import has_agents, unreverted_runs
 from sessions.services.ledger import close_open_outage
 from sessions.services.phases import Work
 from sessions.services.rows import locked
@@ -61,6 +62,7 @@ def _titles(session: InterviewSession) -> list[tuple[str, str]]:
         session.scenarios.filter(run__isnull=False).order_by("-run_id").select_related("scenario_version__scenario")
     )
     titles = [("cut", "End the candidate's access")]
+    titles += [("by-hand", "Take back faults injected by hand")] if has_agents(session) else []
     titles += [(f"revert:{s.scenario_version.scenario.slug}", f"Revert: {s.scenario_version.title}") for s in runs]
     titles += [("withdraw", "Withdraw the environment")] if session.environment_id else []
     return titles + ([("drop", "Let the cluster go")] if session.cluster_id else [])
@@ -78,6 +80,11 @@ def _revert_fault(work: Work) -> None:
     run = work.scenario().run
     assert run is not None  # a phase is planned only for scenarios that have one
     _revert(run, work)
+
+
+def _revert_by_hand(work: Work) -> None:
+    for run in unreverted_runs(work.session):
+        _revert(run, work)
 
 
 def _withdraw(work: Work) -> None:
@@ -170,6 +177,7 @@ def _finish(session_id: int) -> None:
 
 WORKERS: dict[str, phases.Worker] = {
     "cut": _cut,
+    "by-hand": _revert_by_hand,
     "revert": _revert_fault,
     "withdraw": _withdraw,
     "drop": _drop,

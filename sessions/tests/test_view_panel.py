@@ -183,7 +183,9 @@ def test_the_candidates_card_follows_from_invitation_to_connection(ready, ada):
 
 def test_a_candidate_who_has_closed_the_page_is_away_from_it(settings, redis_url, live, time):
     settings.REDIS_URL = redis_url
-    services.consume_join_token(services.issue_join_link(session=live, actor=live.owner).rstrip("/").rpartition("/")[2])
+    services.consume_join_token(
+        services.issue_join_link(session=live, actor=live.owner).rstrip("/").rpartition("/")[2]
+    )
     presence.seen(str(live.uuid), None, "tab", time())
     assert "On the page." in draw(live, "link")
     presence.tell([], [Connection(str(live.uuid), None, "tab")], time())

@@ -1,0 +1,58 @@
+"""The form by which an interviewer injects a fault, and what it will do before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django import forms
+
+from faults.gpu_reads import GpuNode
+from faults.xids import xids
+
+LAYERS = (
+    ("combined", "Everywhere: log, CUDA, metrics, node"),
+    ("log", "Kernel log only: pods keep running"),
+    ("cuda", "CUDA only"),
+)
+DURATIONS = (("60", "1 minute"), ("300", "5 minutes"), ("900", "15 minutes"), ("1800", "30 minutes"))
+UNTIL_END = ("", "Until it is taken back, or the session's faults end")
+SEVERITIES = ("critical", "high", "medium", "low")
+USUAL_XID = 79
+
+
+class GpuFaultForm(forms.Form):
+    """Node, GPU, Xid, layers and duration; the choices are those of the cluster as it is now."""
+
+    node = forms.ChoiceField(label="Node")
+    gpu = forms.TypedChoiceField(label="GPU", coerce=int)
+    xid = forms.TypedChoiceField(label="Xid", coerce=int)
+    layers = forms.ChoiceField(label="Where it shows", choices=LAYERS)
+    seconds = forms.TypedChoiceField(
+        label="For", choices=(UNTIL_END, *DURATIONS), coerce=int, required=False, empty_value=None
+    )
+
+    def __init__(self, nodes: Sequence[GpuNode], data: Mapping[str, Any]) -> None:
+        chosen = next((node for node in nodes if node.name == data.get("node")), nodes[0] if nodes else None)
+        usual = {"node": chosen.name if chosen else "", "gpu": "0", "xid": str(USUAL_XID), "layers": LAYERS[0][0]}
+        super().__init__({**usual, **{key: data[key] for key in (*usual, "seconds") if data.get(key)}})
+        self.chosen = chosen
+        self.choices("node", [(node.name, f"{node.name} ({node.allocatable} of {node.gpus} GPUs)") for node in nodes])
+        self.choices("gpu", [(str(index), str(index)) for index in range(chosen.gpus if chosen else 0)])
+        self.choices("xid", _xid_choices())
+
+    def choices(self, field: str, values: Sequence[Any]) -> None:
+        """Set what can be chosen."""
+        choice: Any = self.fields[field]
+        choice.choices = values
+
+
+def _xid_choices() -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return all Xids by severity, the gravest first."""
+    return [
+        (
+            severity.capitalize(),
+            [(str(xid.code), f"{xid.code}: {xid.name}") for xid in xids().values() if xid.severity == severity],
+        )
+        for severity in SEVERITIES
+    ]

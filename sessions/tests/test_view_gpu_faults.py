@@ -1,0 +1,199 @@
+"""Faults that an interviewer injects by hand: the form with its preview, the panel, and what is left at the end."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import override_settings
+
+from faults import practice as practice_host_api
+from faults import selectors as fault_selectors
+from faults import services as fault_services
+from faults import session_agents
+from faults.gpu_reads import OPERATOR, gpu_facts, gpu_nodes, operator_pod
+from faults.models import Cluster, FaultRun, InjectedFault
+from faults.session_agents import PRACTICE_IMAGE, SessionAgents
+from sessions import jobs, panels, services
+from sessions.models import InterviewSession
+from sessions.services import phases
+from sessions.tests.conftest import eventually
+
+HOUR = timedelta(hours=1)
+HTMX = {"HX-Request": "true"}
+
+
+@pytest.fixture(scope="module")
+def host_cluster(practice_host, django_db_setup, django_db_blocker):
+    """A practice cluster with node agents, for all tests of the module; each test has a row of its own for it."""
+    name, agents = f"g-{uuid.uuid4().hex[:10]}", SessionAgents.plan(PRACTICE_IMAGE)
+    with override_settings(**practice_host.settings), django_db_blocker.unblock():
+        cluster = fault_services.ensure_practice_cluster(name=name, deadline=datetime.now(UTC) + HOUR)
+        kube = fault_selectors.kube_for(cluster)
+        for obj in session_agents.objects(agents):
+            kube.create(obj)
+        eventually(lambda: len(gpu_nodes(kube)) == 3)
+        eventually(lambda: all(gpu_facts(kube, node.name, 0).bus for node in gpu_nodes(kube)))
+        sealed = cluster.kubeconfig
+        cluster.delete()
+        yield name, sealed, agents
+        practice_host_api.drop(name)
+
+
+@pytest.fixture
+def standing(draft, ada, host_cluster, practice):
+    """A live session on that cluster; whatever a test leaves there is taken back."""
+    name, sealed, agents = host_cluster
+    cluster = Cluster.objects.create(name=name, tier=Cluster.Tier.PRACTICE, kubeconfig=sealed)
+    environment = FaultRun.objects.create(
+        purpose=FaultRun.Purpose.ENVIRONMENT,
+        cluster=cluster,
+        namespaces={"workloads": "ml-training"},
+        parameters={fault_selectors.AGENTS: agents.dump()},
+        status=FaultRun.Status.ACTIVE,
+        deadline=datetime.now(UTC) + HOUR,
+    )
+    yield start(draft, environment, ada)
+    for fault in InjectedFault.objects.filter(recovered_at=None):
+        fault_services.recover_fault(cluster=cluster, fault_id=fault.fault_id, holder="test")
+
+
+@pytest.fixture
+def own_cluster(draft, ada, practice, first_pack):
+    """A live session on a cluster of its own, whose environment is really there."""
+    deadline, name = datetime.now(UTC) + HOUR, f"g-{uuid.uuid4().hex[:10]}"
+    cluster = fault_services.ensure_practice_cluster(name=name, deadline=deadline)
+    environment = fault_services.plan_environment_run(
+        cluster=cluster, namespaces={"workloads": "ml-training"}, deadline=deadline
+    )
+    environment.parameters[fault_selectors.AGENTS] = SessionAgents.plan(PRACTICE_IMAGE).dump()
+    environment.save()
+    fault_services.inject_run(run_id=environment.pk, holder="test")
+    yield start(draft, environment, ada)
+    practice_host_api.drop(name)
+
+
+def start(draft, environment, ada):
+    """Return the session of no scenarios, started in this environment."""
+    draft.scenarios.all().delete()
+    session = InterviewSession.objects.filter(pk=draft.pk)
+    state = InterviewSession.State.READY
+    session.update(cluster=environment.cluster, environment=environment, state=state)
+    return services.start(session=session.get(), actor=ada)
+
+
+@pytest.fixture
+def ask(client, ada):
+    """Ask for the form, or send it, as ada."""
+    client.force_login(ada)
+
+    def go(session, data=None, *, send=False, path="", headers=HTMX):
+        call = client.post if send else client.get
+        answer = call(f"/sessions/{session.uuid}/faults/{path}", data or {}, headers=headers)
+        return answer.status_code, answer.content.decode()
+
+    return go
+
+
+def node_of(session):
+    return services.nodes_to_hit(session=session)[0]
+
+
+def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, kinds):
+    node = node_of(standing)
+    status, text = ask(standing)
+    assert status == 200
+    assert "GPU has fallen off the bus." in text
+    assert "nvidia.com/gpu goes from 8 to 7" in text
+    assert "PCI address of GPU" not in text  # nvidia-smi has told it
+    chosen = {"node": node.name, "gpu": "1", "xid": "79", "layers": "combined", "seconds": "300"}
+    status, text = ask(standing, chosen, send=True)
+    assert (status, f"Xid 79 is on GPU 1 of {node.name}." in text) == (200, True)
+
+    kube = fault_selectors.kube_for(standing.cluster)
+    eventually(lambda: kube.get("v1", "Node", node.name)["status"]["allocatable"]["nvidia.com/gpu"] == "7")
+    fault = InjectedFault.objects.get()
+    panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
+    assert "GPU has fallen off the bus" in panel
+    assert "Take back" in panel
+    assert (fault.run.deadline - fault.created_at).total_seconds() == 300
+
+    status, text = ask(standing, send=True, path=f"{fault.fault_id}/recover/")
+    assert status == 200
+    assert "Reverted" in text
+    assert "Take back" not in text
+    eventually(lambda: kube.get("v1", "Node", node.name)["status"]["allocatable"]["nvidia.com/gpu"] == "8")
+    assert kinds(standing)[-2:] == ["gpu_fault.injected", "gpu_fault.recovered"]
+    ask(standing, send=True, path=f"{fault.fault_id}/recover/")
+    assert kinds(standing)[-1] == "gpu_fault.recovered"
+    assert kinds(standing).count("gpu_fault.recovered") == 1
+
+
+def test_the_kernel_log_has_exactly_the_previewed_lines(standing, ask):
+    node = node_of(standing)
+    chosen = {"node": node.name, "gpu": "2", "xid": "79", "layers": "log"}
+    _, text = ask(standing, chosen)
+    promised = [line for line in text.splitlines() if "NVRM:" in line]
+    promised = [line.rpartition(">")[2] for line in promised]
+    assert len(promised) == 7  # six of Xid 79, and Xid 154
+    ask(standing, chosen, send=True)
+    kube = fault_selectors.kube_for(standing.cluster)
+    _, log = kube.run_command(OPERATOR, operator_pod(kube, node.name), "", ["dmesg"])
+    written = [line.partition("] ")[2] for line in log.splitlines() if "NVRM" in line]
+    assert written[-7:] == promised
+    assert kube.get("v1", "Node", node.name)["status"]["allocatable"]["nvidia.com/gpu"] == "8"
+
+
+def test_the_end_of_the_session_leaves_nothing_of_it(own_cluster, ask, ada, monkeypatch):
+    standing = own_cluster
+    monkeypatch.setattr(phases, "HOLD_S", 60.0)
+    ask(standing, {"node": node_of(standing).name, "gpu": "0", "xid": "95", "layers": "combined"}, send=True)
+    fault = InjectedFault.objects.get()
+    services.extend(session=standing, minutes=10, actor=ada)
+    fault.run.refresh_from_db()
+    standing.environment.refresh_from_db()
+    assert fault.run.deadline == standing.environment.deadline  # it has no duration of its own
+    services.end(session=standing, actor=ada)
+    services.release(session=standing, actor=ada)
+    jobs.release_session(standing.pk)
+    fault.run.refresh_from_db()
+    assert (fault.run.status, fault.run.residue, fault.run.dropped) == (FaultRun.Status.REVERTED, [], False)
+    assert standing.phases.get(key="by-hand").status == "done"
+    standing.environment.refresh_from_db()
+    assert standing.environment.residue == []
+
+
+def test_what_the_cluster_refuses_stands_above_the_form(standing, ask):
+    chosen = {"node": node_of(standing).name, "gpu": "0", "xid": "48", "layers": "combined"}
+    ask(standing, chosen, send=True)
+    status, text = ask(standing, chosen, send=True)
+    assert (status, "has the fault" in text) == (409, True)
+    status, text = ask(standing, {**chosen, "xid": "7"}, send=True)
+    assert (status, "Select a valid choice" in text) == (422, True)
+
+
+def test_while_paused_nothing_is_injected_and_all_can_be_taken_back(standing, ask, ada):
+    chosen = {"node": node_of(standing).name, "gpu": "0", "xid": "43", "layers": "combined"}
+    ask(standing, chosen, send=True)
+    services.pause(session=standing, actor=ada)
+    status, text = ask(standing, {**chosen, "gpu": "1"}, send=True)
+    assert (status, "it must be live to inject a fault" in text) == (409, True)
+    standing.refresh_from_db()
+    panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
+    assert "Inject…" not in panel
+    assert "Take back" in panel
+
+
+def test_without_node_agents_there_is_no_panel_and_the_form_says_why(live, ask):
+    assert " hidden" in panels.render(live, "gpu-faults", panels.INTERVIEWER, None)
+    status, text = ask(live)
+    assert (status, "has no node agents" in text) == (409, True)
+
+
+def test_it_is_nobodys_but_the_interviewers(client, mallory, live):
+    client.force_login(mallory)
+    assert client.get(f"/sessions/{live.uuid}/faults/").status_code == 404
+    assert client.post(f"/sessions/{live.uuid}/faults/").status_code == 404
+    with pytest.raises(KeyError):
+        panels.render(live, "gpu-faults", panels.CANDIDATE, None)
