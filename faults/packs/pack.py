@@ -87,6 +87,11 @@ class Pack:
         """Whether it is only spoken about: it needs no cluster and has no checks."""
         return not self.has_fault and not self.template.document["checks"]
 
+    def reworks(self, before: Pack) -> bool:
+        """Whether this one, where it begins later, lays changes over the Terraform code of an earlier one."""
+        goes_on = self.workspace is not None and before.slug in self.workspace.after
+        return goes_on and bool(workspaces.changes_in(self.template.workspace))
+
     @property
     def is_judged_by_gpu_metrics(self) -> bool:
         """Whether a symptom, check or guard asks Prometheus about GPUs."""

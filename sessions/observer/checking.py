@@ -17,6 +17,7 @@ from sessions import events
 from sessions.models import CheckState, InterviewSession, SessionScenario
 from sessions.observer.changes import Cause
 from sessions.services.milestones import reach_by_checks
+from sessions.settled import is_settled
 
 REFRESH = timedelta(seconds=5)  # how old "checked at" may become while nothing changes
 Outcomes = Mapping[str, Outcome]
@@ -48,13 +49,13 @@ def record(
     cause_of: CauseOf = unexplained,
     counts_from: datetime | None = None,
 ) -> None:
-    """Write the outcomes down with their events, unless the session stopped running meanwhile.
+    """Write the outcomes down with their events, unless the session stopped running or the scenario was settled.
 
     ``cause_of`` explains a failure. Before ``counts_from`` nothing counts as failed: the observer has just started.
     """
     with transaction.atomic():
         session = InterviewSession.objects.select_for_update().get(pk=scenario.session_id)
-        if session.state != InterviewSession.State.LIVE:
+        if session.state != InterviewSession.State.LIVE or is_settled(scenario, pack):
             return
         states = {state.key: state for state in CheckState.objects.filter(scenario=scenario)}
         guards = {guard.key for guard in pack.guards}

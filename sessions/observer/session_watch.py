@@ -36,6 +36,7 @@ from sessions.observer.reader import CacheReader
 from sessions.observer.remote_reads import RemoteReads
 from sessions.observer.rows import live_state
 from sessions.observer.screens import CLUSTER_PANELS
+from sessions.settled import settler
 
 log = logging.getLogger(__name__)
 State = InterviewSession.State
@@ -157,9 +158,12 @@ class SessionWatch:
                 self._every("plans", PLANS, self._notice_plans)
         if session.state == State.LIVE and self.cluster.cache.complete and not is_withdrawn:
             for scenario, pack in list(self._packs.values()):
-                # What we take back is not the candidate's doing; nor is what has not begun.
-                if scenario.is_open and not _is_withdrawn(scenario.run):
+                # What we take back is not the candidate's doing; nor is what has not begun, or what we broke since.
+                if scenario.is_open and not _is_withdrawn(scenario.run) and not self._is_settled(scenario, pack):
                     self._safely(partial(self._evaluate, scenario, pack))
+
+    def _is_settled(self, scenario: SessionScenario, pack: Pack) -> bool:
+        return settler(scenario, pack, [other for other, _ in self._packs.values()]) is not None
 
     def _every(self, name: str, pause: timedelta, duty: Callable[[], None]) -> None:
         """Do a duty unless it was done less than ``pause`` ago."""

@@ -21,11 +21,13 @@ from sessions.panels.subject import (
     outages_of,
     questions_of,
     released_hints,
+    scenarios_of,
     screen_of,
     staged_parts_of,
 )
 from sessions.selectors import pack_for
 from sessions.services.release import WORKERS as RELEASE_PHASES
+from sessions.settled import settler
 
 _CANDIDATE_TABS = {"lobby": "Waiting", "live": "Live", "over": "Ended"}
 
@@ -170,7 +172,7 @@ def phases(subject: Subject) -> Context:
 def checks(subject: Subject) -> Context:
     """Return every scenario's checks and guards with verdict, finding and holding progress."""
     judged = [row for row in judged_scenarios_of(subject.session) if row.is_open and pack_for(row).checks]
-    groups = [_check_group(row, subject.now) for row in judged]
+    groups = [_check_group(row, subject) for row in judged]
     _say_once([row for group in groups for row in group["rows"]])
     times = [row.checked_at for group in groups for row in group["rows"] if row.checked_at]
     return {
@@ -274,8 +276,8 @@ def _is_release(row: PreparationPhase) -> bool:
     return row.key.partition(":")[0] in RELEASE_PHASES
 
 
-def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
-    pack = pack_for(scenario)
+def _check_group(scenario: SessionScenario, subject: Subject) -> dict[str, Any]:
+    pack, now = pack_for(scenario), subject.now
     states = {state.key: state for state in scenario.check_states.all()}
     rows = [_check_row(check, states.get(check.key), scenario, now) for check in pack.checks]
     guards = [_guard_row(guard, states.get(guard.key)) for guard in pack.guards]
@@ -283,6 +285,7 @@ def _check_group(scenario: SessionScenario, now: datetime) -> dict[str, Any]:
     return {
         "scenario": scenario,
         "title": pack.title,
+        "settler": settler(scenario, pack, scenarios_of(subject.session)),
         "name": f"checks-{scenario.pk}",
         "rows": [*(row for row in guards if not row.is_calm), *rows],
         "guards": [row for row in guards if row.is_calm],

@@ -10,6 +10,7 @@ from sessions import part_times
 from sessions.models import InterviewSession, PreparationPhase, StagedPart
 from sessions.panels.subject import Context, Subject, scenarios_of, staged_parts_of
 from sessions.services.staging import phases_of
+from sessions.settled import settles
 
 _STATES = InterviewSession.State
 Status = PreparationPhase.Status
@@ -32,6 +33,8 @@ class StageRow:
     starts_ms: int | None = None
     waits_s: int | None = None
     is_later: bool = False
+    settles: tuple[str, ...] = ()
+    """The titles of the scenarios that its start settles."""
 
     @property
     def key(self) -> str:
@@ -76,7 +79,9 @@ def _row(subject: Subject, stage: StagedPart) -> StageRow | None:
     session = subject.session
     title = _title(session, stage)
     if stage.is_waiting:
-        return StageRow(stage, title, "waiting", starts_ms=_starts_ms(session, stage))
+        return StageRow(
+            stage, title, "waiting", starts_ms=_starts_ms(session, stage), settles=_settles(session, stage)
+        )
     if stage.began_at is not None:
         return None
     rows = list(phases_of(session, stage).exclude(status=Status.DONE))
@@ -114,3 +119,9 @@ def _starts_ms(session: InterviewSession, stage: StagedPart) -> int | None:
 def _title(session: InterviewSession, stage: StagedPart) -> str:
     outline: Mapping[str, object] = session.parts[stage.number]
     return str(outline.get("title", "Part"))
+
+
+def _settles(session: InterviewSession, stage: StagedPart) -> tuple[str, ...]:
+    rows = scenarios_of(session)
+    begin = (row for row in rows if row.stage_id == stage.pk)
+    return tuple(dict.fromkeys(other.scenario_version.title for row in begin for other in settles(row, rows)))

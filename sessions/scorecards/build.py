@@ -43,7 +43,8 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
     """
     session = _loaded(session)
     chain = events.chain(session)
-    packs = [(row, selectors.pack_for(row)) for row in _scenarios(session)]
+    rows = _scenarios(session)
+    packs = [(row, selectors.pack_for(row)) for row in rows]
     questions = list(session.questions.select_related("question_version__question__bank"))
     found = subjects.of_session(session, [row for row, _ in packs], questions)
     shown = ratings.shown(session, viewer)
@@ -55,7 +56,7 @@ def build_scorecard(*, session: InterviewSession, viewer: User) -> Scorecard:
         "session": _session(session),
         "candidate": {"name": session.candidate_name},
         "plan": _plan(session),
-        "scenarios": _with_regressions(session, chain, [_scenario(session, row, pack) for row, pack in packs]),
+        "scenarios": _with_regressions(session, chain, [_scenario(session, row, pack, rows) for row, pack in packs]),
         "questions": ratings.questions(questions, shown, assessments, viewer),
         "notes": [_note(row) for row in selectors.notes_for(session, viewer)],
         "applies": course.applies(chain),
@@ -144,7 +145,9 @@ def _scenarios(session: InterviewSession) -> list[SessionScenario]:
     return list(rows.prefetch_related("check_states", Prefetch("hint_releases", hints)))
 
 
-def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> dict[str, Any]:
+def _scenario(
+    session: InterviewSession, row: SessionScenario, pack: Pack, rows: list[SessionScenario]
+) -> dict[str, Any]:
     version, run = row.scenario_version, row.run
     states = {state.key: state for state in row.check_states.all()}
     checks = [_check(session, check, states.get(check.key)) for check in pack.checks]
@@ -167,6 +170,7 @@ def _scenario(session: InterviewSession, row: SessionScenario, pack: Pack) -> di
             "fixed": moment(session, row.fixed_at),
             "held": moment(session, row.held_at),
             "regressed": [],
+            **course.settling(session, row, pack, rows),
         },
         "points": {
             "earned": sum(check["points"] for check in checks if check["held"]),

@@ -10,12 +10,22 @@ from faults.packs import Milestone, Pack
 from sessions import clock, events
 from sessions.models import InterviewSession, SessionEvent, SessionScenario
 from sessions.scorecards.times import moment, timestamp
+from sessions.settled import settler
 
 
 def beginning(session: InterviewSession, row: SessionScenario) -> dict[str, Any]:
     """Return when the candidate got a scenario, with its part or with the interview, and when it was skipped."""
     began = clock.started_at(session) if row.stage is None else row.stage.began_at
     return {"began": moment(session, began), "skipped": moment(session, row.stage.skipped_at if row.stage else None)}
+
+
+def settling(
+    session: InterviewSession, row: SessionScenario, pack: Pack, rows: Iterable[SessionScenario]
+) -> dict[str, Any]:
+    """Return when a later part broke the same code by its faults: from then on verdicts stand as they were."""
+    by = settler(row, pack, rows) if row.is_open else None
+    stage = by.stage if by else None
+    return {"settled": moment(session, (stage.asked_at or stage.began_at) if stage else None)}
 
 
 def milestones(session: InterviewSession, row: SessionScenario, pack: Pack) -> list[dict[str, Any]]:
