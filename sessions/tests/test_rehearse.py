@@ -17,7 +17,7 @@ from django.utils import timezone
 from faults import practice as clusters
 from faults import selectors as fault_selectors
 from faults import services as fault_services
-from faults.models import FaultRun
+from faults.models import FaultRun, ScenarioVersion
 from sessions import services
 from sessions.models import InterviewSession, Plan
 from sessions.rehearsal import installation, interruption, plan, run
@@ -84,14 +84,33 @@ def test_it_names_what_there_is(rehearse, running, args, message):
     ],
 )
 def test_a_kubeconfig_from_outside_starts_and_reads_nothing(rehearse, running, tmp_path, user, message):
-    path = tmp_path / "config"
+    with pytest.raises(CommandError, match=message):
+        rehearse("--kubeconfig", kubeconfig(tmp_path, user))
+    assert not InterviewSession.objects.exists()
+
+
+def kubeconfig(folder, user):
+    """Write one of a cluster that nobody answers for, and return its path."""
+    path, authority = folder / "config", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="
     path.write_text(
-        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+        "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:1', "
+        f"certificate-authority-data: {authority}}}}}]\n"
         "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
         f"users: [{{name: u, user: {{{user}}}}}]\ncurrent-context: x\n"
     )
-    with pytest.raises(CommandError, match=message):
-        rehearse("--kubeconfig", str(path))
+    return str(path)
+
+
+def test_a_plan_names_all_that_needs_a_practice_cluster(rehearse, running, scenario_version, tmp_path):
+    files = {
+        name: text.replace("[practice, dedicated, shared]", "[practice]")
+        for name, text in scenario_version.files.items()
+    }
+    ScenarioVersion.objects.filter(pk=scenario_version.pk).update(files=files, digest="of practice clusters alone")
+    version = Plan.objects.create(slug="one").versions.create(number=1, title="One", parts=[])
+    version.scenarios.add(scenario_version)
+    with pytest.raises(CommandError, match=f"“{scenario_version.title}”: not without a practice cluster"):
+        rehearse("--plan", "one", "--kubeconfig", kubeconfig(tmp_path, "token: x"))
     assert not InterviewSession.objects.exists()
 
 

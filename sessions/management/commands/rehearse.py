@@ -132,6 +132,13 @@ class Command(BaseCommand):
         if others := [name for name in ("scenario", "variant", "all") if options[name]]:
             raise CommandError(f"--plan plays what the plan says; leave out --{others[0]}.")
 
+        plan = _plan(options["plan"])
+        bound = [
+            version.title for version in plan.scenarios.order_by("pk") if kubeconfig and _needs_practice(version)
+        ]
+        if bound:
+            raise CommandError(f"{', '.join(f'“{title}”' for title in bound)}: not without a practice cluster.")
+
         def tell(part: dict[str, Any]) -> None:
             if options["json"]:
                 self.stdout.write(json.dumps(part))
@@ -140,7 +147,7 @@ class Command(BaseCommand):
             self.stdout.flush()
 
         said: Print = lambda line: self._say(options, line)  # noqa: E731
-        rehearsal = PlanRehearsal(_plan(options["plan"]), output, said, tell, interrupted, kubeconfig)
+        rehearsal = PlanRehearsal(plan, output, said, tell, interrupted, kubeconfig)
         report = rehearsal.run()
         self.reported = True
         if options["json"]:
@@ -250,7 +257,11 @@ def _unfit(version: ScenarioVersion, *, lent: bool) -> str:
     pack = fault_selectors.pack_of(version)
     if not pack.checks:
         return "it is only spoken about"
-    return "it needs a practice cluster" if lent and "dedicated" not in pack.requires.tiers else ""
+    return "it needs a practice cluster" if lent and _needs_practice(version) else ""
+
+
+def _needs_practice(version: ScenarioVersion) -> bool:
+    return "dedicated" not in fault_selectors.pack_of(version).requires.tiers
 
 
 def _check_variant(version: ScenarioVersion, number: int) -> None:
