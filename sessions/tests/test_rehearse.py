@@ -281,15 +281,32 @@ def test_a_whole_interview_in_a_temporary_installation(tmp_path):
     assert sorted(map(str, tmp_path.iterdir())) == sorted(report["scorecard"].values())
 
 
-@pytest.mark.torture
-def test_a_whole_plan_is_played_part_by_part(tmp_path):
+def played_whole(slug, folder):
+    """Play a plan in an installation of its own; return what is told of its parts, all of which came out well."""
     command = [sys.executable, "-W", "ignore", str(site.BASE_DIR / "manage.py"), "rehearse", "--json"]
-    args = ["--plan", "gpu-cluster-in-parts-90", "--output", str(tmp_path)]
-    done = subprocess.run([*command, *args], capture_output=True, text=True, timeout=600)
+    args = ["--plan", slug, "--output", str(folder)]
+    done = subprocess.run([*command, *args], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     *parts, whole = map(json.loads, done.stdout.splitlines())
     assert (whole["ok"], whole["residue"]) == (True, [])
     assert [part["ok"] for part in parts] == [True] * 5
+    return parts
+
+
+@pytest.mark.torture
+def test_the_pairing_exercise_is_played_and_what_part_2_made_stays(tmp_path):
+    parts = played_whole("pairing-exercise", tmp_path)
+    assert ["started_s" in part for part in parts] == [False, False, True, True, True]
+    (extended,) = parts[1]["applies"]
+    merged, repaired = parts[3]["applies"]
+    assert extended == "tenants: 13 added, 3 changed, 0 destroyed (state 2)"
+    assert merged.endswith("1 destroyed (state 3), as a part began")  # a network policy of the silent tenant
+    assert repaired.endswith("1 destroyed (state 4)")  # the binding for the whole cluster
+
+
+@pytest.mark.torture
+def test_a_whole_plan_is_played_part_by_part(tmp_path):
+    parts = played_whole("gpu-cluster-in-parts-90", tmp_path)
     assert ["started_s" in part for part in parts] == [False, True, True, True, False]
     played = [scenario["exercise"] for part in parts for scenario in part["scenarios"]]
     assert played == ["task", "fault", "fault", "spoken"]
