@@ -10,11 +10,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from kubesim.metrics.api import BUILD, Prometheus, runtime
+from kubesim.metrics.api import Prometheus
 from kubesim.metrics.promql.values import NAME
 
 MOST_ROWS = 500
-NAMES = ("query", "alerts", "targets", "rules", "service-discovery", "status", "flags", "config")
+NAMES = ("query", "alerts", "targets", "rules", "config")
 _STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 _STATES = {"up": "good", "down": "bad", "firing": "bad", "pending": "wait", "ok": "good", "err": "bad"}
 Parameters = Mapping[str, Sequence[str]]
@@ -23,10 +23,10 @@ Parameters = Mapping[str, Sequence[str]]
 def page(server: Prometheus, name: str, parameters: Parameters, now: float) -> bytes:
     """Return a page of ``NAMES``."""
     links = "".join(
-        f'<a href="{other}"{" aria-current=page" if other == name else ""}>{other.capitalize().replace("-", " ")}</a>'
+        f'<a href="{other}"{" aria-current=page" if other == name else ""}>{other.capitalize()}</a>'
         for other in NAMES
     )
-    title = name.capitalize().replace("-", " ")
+    title = name.capitalize()
     text = (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Prometheus</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
@@ -122,14 +122,6 @@ def _targets(server: Prometheus, parameters: Parameters, now: float) -> str:
     return "".join(parts) or "<p>No targets.</p>"
 
 
-def _discovery(server: Prometheus, parameters: Parameters, now: float) -> str:
-    rows = (
-        (target["scrapePool"], _labelled(target["discoveredLabels"]), _labelled(target["labels"]))
-        for target in _ask(server, "targets", now)["activeTargets"]
-    )
-    return _table(("Job", "Discovered labels", "Target labels"), rows, "No targets.")
-
-
 def _alerts(server: Prometheus, parameters: Parameters, now: float) -> str:
     rules = (rule for group in _ask(server, "rules", now)["groups"] for rule in group["rules"])
     alerting = [rule for rule in rules if rule["type"] == "alerting"]
@@ -157,14 +149,9 @@ def _rules(server: Prometheus, parameters: Parameters, now: float) -> str:
     return "".join(parts) or "<p>No rules.</p>"
 
 
-def _pairs(found: Mapping[str, Any]) -> str:
-    return _table(("Name", "Value"), ((name, _code(value)) for name, value in found.items()))
-
-
-def _status(server: Prometheus, parameters: Parameters, now: float) -> str:
+def _config(server: Prometheus, parameters: Parameters, now: float) -> str:
     problem = f'<p class="bad" role="alert">The configuration was not loaded: {escape(server.problem)}</p>'
-    parts = [problem if server.problem else "", f"<h2>Runtime</h2>{_pairs(runtime(server, now))}"]
-    return "".join([*parts, f"<h2>Build</h2>{_pairs(BUILD)}"])
+    return f"{problem if server.problem else ''}<pre>{escape(server.config)}</pre>"
 
 
 _PAGES: dict[str, Callable[[Prometheus, Parameters, float], str]] = {
@@ -172,8 +159,5 @@ _PAGES: dict[str, Callable[[Prometheus, Parameters, float], str]] = {
     "alerts": _alerts,
     "targets": _targets,
     "rules": _rules,
-    "service-discovery": _discovery,
-    "status": _status,
-    "flags": lambda server, parameters, now: _pairs(dict(sorted(server.flags.items()))),
-    "config": lambda server, parameters, now: f"<pre>{escape(server.config)}</pre>",
+    "config": _config,
 }

@@ -1,4 +1,4 @@
-"""Names in pods: what nslookup, dig and getent print, and what happens where the name server is out of reach.
+"""Names in pods: what nslookup and getent print, and what happens where the name server is out of reach.
 
 The expected texts were printed by busybox 1.35, BIND 9.18 and glibc, asked for the same names of a real server.
 """
@@ -68,25 +68,6 @@ BIND = [
     ),
     ("getent hosts web", 0, "10.96.20.71     web.default.svc.cluster.local\n"),
     ("getent hosts nope", 2, ""),
-    ("dig +short web.default.svc.cluster.local", 0, "10.96.20.71\n"),
-    ("dig +short web", 0, ""),
-    ("dig +short +search web", 0, "10.96.20.71\n"),
-    (
-        "dig +noall +answer ext.default.svc.cluster.local",
-        0,
-        "ext.default.svc.cluster.local. 30 IN\tCNAME\tgithub.com.\ngithub.com.\t\t30\tIN\tA\t140.82.112.3\n",
-    ),
-    (
-        "dig +noall +answer SRV _http._tcp.web.default.svc.cluster.local",
-        0,
-        "_http._tcp.web.default.svc.cluster.local. 30 IN\tSRV 0 100 80 web.default.svc.cluster.local.\n",
-    ),
-    ("dig +noall +question nope", 0, ";; QUESTION SECTION:\n;nope.\t\t\t\tIN\tA\n\n"),
-    (
-        "dig +noall +question -x 10.96.20.71",
-        0,
-        ";; QUESTION SECTION:\n;71.20.96.10.in-addr.arpa.\tIN\tPTR\n\n",
-    ),
 ]
 
 
@@ -102,7 +83,7 @@ async def test_pods_behind_a_headless_service_have_names_of_their_own():
         await cluster(w)
         address = (await w.pod("peer-0"))["status"]["podIP"]
         for name in ("peers", "peer-0.peers", f"{address.replace('.', '-')}.default.pod.cluster.local"):
-            assert (await run(w, "tools", "dig", "+short", "+search", name))[1] == f"{address}\n"
+            assert (await run(w, "tools", "getent", "hosts", name))[1].split()[0] == address
 
 
 async def test_services_tell_their_ports_and_addresses_all_their_names():

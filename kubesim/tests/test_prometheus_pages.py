@@ -111,7 +111,6 @@ async def test_every_page_is_whole_and_escapes_what_comes_from_elsewhere(browser
         ("/", "query"),
         ("/graph?g0.expr=up", "query?g0.expr=up"),
         ("/classic/graph", "../query"),
-        ("/tsdb-status", "status"),
     ],
 )
 async def test_old_addresses_lead_to_the_pages(browser, path, where):
@@ -150,7 +149,7 @@ async def test_alerts_that_fire_stand_first(browser):
 
 async def test_a_configuration_that_is_not_loaded_is_told_of(browser):
     browser.monitor.configure("a: [")
-    assert "was not loaded" in await browser.text("/status")
+    assert "was not loaded" in await browser.text("/config")
     assert (await browser.data("status/runtimeinfo"))["reloadConfigSuccess"] is False
     assert "prometheus_config_last_reload_successful 0" in await browser.text("/metrics")
     browser.monitor.configure(CONFIG, RULES)

@@ -188,7 +188,6 @@ COMMANDS = st.sampled_from(
         "source",
         "declare -A m=",
         "select v in a b; do echo",
-        "dig",
         "host",
         "nslookup",
         "wget -O",

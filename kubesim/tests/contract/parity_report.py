@@ -210,7 +210,7 @@ def report(findings: list[Finding]) -> str:
         "columns from files, "
         "names with a hash, and of config what changes clusters and users. It describes pods, nodes, deployments, "
         "jobs, services, secrets and config maps as upstream does, other kinds field by field, as it does custom "
-        "kinds. Containers have no cmp, column, comm, host, iperf3, mknod, mktemp, mtr, nl, nmap, od, openssl, "
+        "kinds. Containers have no cmp, column, comm, dig (nslookup and getent are there), host, iperf3, mknod, mktemp, mtr, nl, nmap, od, openssl, "
         "paste, rev, tac, tcpdump, traceroute, truncate and xxd. BusyBox' tools but ps look and complain as "
         "GNU's do, and sort, "
         "cut, dd and xargs refuse a "
