@@ -1,6 +1,6 @@
 """GPU feature discovery: labels of a node that tell of its GPUs.
 
-(node-feature-discovery, which writes the labels that it finds, is taken to be there.)
+(It writes its labels itself, where node-feature-discovery would write what it finds.)
 """
 
 from __future__ import annotations

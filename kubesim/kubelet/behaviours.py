@@ -37,7 +37,7 @@ SERVERS = frozenset(
         "torchrun", "vllm", "tritonserver", "text-generation-launcher", "nginx", "redis-server",
         "pause", "httpd", "httpd-foreground", "dcgm-exporter", "kube-state-metrics", "prometheus",
         "nvidia-device-plugin", "gpu-feature-discovery", "gpu-operator", "metrics-server", "coredns", "kube-proxy",
-        "nvidia-ctk-installer", "nvidia-validator", "nfd-master", "nfd-worker", "nfd-gc",
+        "nvidia-ctk-installer", "nvidia-validator",
         "agnhost",
     }
 )  # fmt: skip

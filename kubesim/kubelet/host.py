@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -72,11 +72,6 @@ def host_tree() -> Directory:
     return root
 
 
-async def nowhere(namespace: str, pod: str, container: str) -> tuple[Any, dict[str, str], str]:
-    """Go into no container: there is none before the kubelet runs."""
-    raise KeyError(container)
-
-
 @dataclass
 class Node:
     """What a kubelet knows of its own node."""
@@ -107,8 +102,6 @@ class Node:
     """Hears of what may leave it short of something."""
     processes: Callable[[], list[HostProcess]] = list
     """Returns everything that runs on it."""
-    enter: Callable[[str, str, str], Awaitable[tuple[Any, dict[str, str], str]]] = field(default=nowhere)
-    """Goes into one of its containers (namespace, pod, name): machine, environment and directory."""
     logs: tuple[Directory, Directory] = field(default_factory=lambda: (Directory(), Directory()))
     """Those of its pods, as files, by pod and by container."""
     config: Mapping[str, Any] = field(default_factory=dict)

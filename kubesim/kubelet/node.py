@@ -28,7 +28,7 @@ from kubesim.kubelet.logs import LogArguments
 from kubesim.kubelet.machines import Machines
 from kubesim.kubelet.node_images import Downloads, NodeImages
 from kubesim.kubelet.pod import PodWorker
-from kubesim.kubelet.table import entering, pod_logs, table
+from kubesim.kubelet.table import pod_logs, table
 from kubesim.kubelet.usage import Ledger
 from kubesim.network.fabric import Fabric, HttpServer
 from kubesim.recorder import Recorder
@@ -146,7 +146,6 @@ class Kubelets:
 
         self.fabric.attach(node.ip)
         node.processes = lambda: table(node, here())
-        node.enter = lambda *names: entering(self._workers, *names)
         node.logs = pod_logs(here, self._clock.now)
         node.ledger = Ledger(running, node.capacity, lambda: node.gpus.board.log.booted.timestamp())
         node.endpoint = KubeletEndpoint(node, pods, read, self._clock, running)

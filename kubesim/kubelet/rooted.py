@@ -62,9 +62,9 @@ def _side(made: Machine, host: Host) -> HostSide:
         return Files(node.disk.root, _mounts(made, node, side))
 
     booted, services, now = devices.board.booted, node.agents.services, host.clock.now
-    ways = node.processes, node.enter, tree
     reboot = partial(host.machines.reboot, node.name)
-    side = HostSide(node.name, node.disk.root, devices, booted, ask, *ways, services, now, node.images, reboot)
+    root, processes = node.disk.root, node.processes
+    side = HostSide(node.name, root, devices, booted, ask, processes, tree, services, now, node.images, reboot)
     return side
 
 

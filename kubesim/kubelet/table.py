@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 from kubesim.errors import Obj
-from kubesim.kubelet import computed, inside, logs
+from kubesim.kubelet import computed, logs
 from kubesim.kubelet.host import Node as HostNode
 from kubesim.kubelet.memory import control_group
 from kubesim.kubelet.pod import PodWorker
@@ -17,7 +17,7 @@ from kubesim.kubelet.rooted import PODS
 from kubesim.kubelet.torchrun import PAUSE, SHIM, shown
 from kubesim.shell.files import Directory, File, Link, Listing, Node
 from kubesim.shell.hostside import HostProcess, sandbox, system
-from kubesim.shell.machine import Machine, Process
+from kubesim.shell.machine import Process
 from kubesim.shell.meter import Use
 
 if TYPE_CHECKING:
@@ -97,16 +97,6 @@ def _seen(each: Process, pid: int, parent: int, cgroup: str) -> HostProcess:
 
 def _cgroup(pod: Obj, ident: str) -> str:
     return f"0::{control_group(pod, ident)}\n"
-
-
-async def entering(
-    workers: Mapping[str, PodWorker], namespace: str, pod: str, name: str
-) -> tuple[Machine, dict[str, str], str]:
-    """Go into a container: return its machine, its environment and the directory where its programs start."""
-    sandbox, record = workers[f"{namespace}/{pod}"].sandbox, workers[f"{namespace}/{pod}"].record
-    container = next(each for each in record.containers if each.name == name)
-    box, machine = await sandbox.inside(container)
-    return machine, box.env, inside.folder(record, record.spec(container), machine)
 
 
 def pod_logs(workers: Callable[[], list[PodWorker]], now: Callable[[], datetime]) -> tuple[Directory, Directory]:

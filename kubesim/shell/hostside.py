@@ -170,8 +170,6 @@ class HostSide:
     ask: Callable[[str], Awaitable[tuple[int, bytes]]]
     processes: Callable[[], list[HostProcess]]
     """Returns everything that runs on it."""
-    enter: Callable[[str, str, str], Awaitable[tuple[Any, dict[str, str], str]]]
-    """Goes into a container of the node (namespace, pod, name): its machine, environment and directory."""
     tree: Callable[[], Files]
     """Returns its files with what is mounted there."""
     services: Services

@@ -229,16 +229,6 @@ async def test_the_cluster_policy_tells_whether_every_part_of_the_operator_runs(
         assert "[state-dcgm-exporter]" in policy["status"]["conditions"][0]["message"]
 
 
-async def test_node_feature_discovery_tells_what_each_machine_has():
-    async with world(count=1) as w:
-        await install(w, "gpu-operator", seconds=20)
-        (told,) = await w.items("nodefeatures.nfd.k8s-sigs.io", "gpu-operator")
-        assert told["metadata"]["name"] == w.node_names[0]
-        labels = (await w.client.get("nodes", w.node_names[0]))["metadata"]["labels"]
-        assert labels["feature.node.kubernetes.io/pci-10de.present"] == "true"
-        assert labels["feature.node.kubernetes.io/system-os_release.VERSION_ID"] == "22.04"
-
-
 async def test_a_validator_fails_until_the_driver_is_loaded():
     async with world(count=1) as w:
         w.kubelets.gpus(w.node_names[0]).board.unload(w.clock.now(), "nvidia")

@@ -231,7 +231,7 @@ async def test_the_controllers_of_a_cluster_of_an_image_first_do_what_is_new(ima
         await clock.advance(1)
         assert {namespace or name for _, namespace, name in synced} == {"first"}
         await clock.advance(10)
-        assert len({key for key in synced if "first" not in key}) > 50
+        assert len({key for key in synced if "first" not in key}) > 40
     finally:
         await cluster.stop()
 

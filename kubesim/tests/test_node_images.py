@@ -1,7 +1,5 @@
 """The images of nodes: who pulls what for how long, and that everybody tells of the same sizes and digests."""
 
-import asyncio
-
 import orjson
 
 from kubesim import kubelet
@@ -129,21 +127,6 @@ async def test_an_image_is_pulled_by_each_of_its_digests_and_stays_over_a_restar
         await w.tick(2)
         assert "running" in state(await w.pod("again"))["state"]
         assert (await w.messages("Pulled"))[-1].endswith("already present on machine")
-
-
-async def test_the_runtimes_own_tool_pulls_and_removes():
-    async with world(1, present=()) as w:
-        await w.create("pods", debugger())
-        await w.tick(10)
-        ident = pull("nginx:1.28", "amd64").id
-        pulling = asyncio.ensure_future(chrooted(w, "crictl pull nginx:1.28"))
-        await w.tick(1)
-        assert not pulling.done()
-        await w.tick(1)
-        assert await pulling == f"Image is up to date for {ident}\n"
-        await w.tick(10)
-        assert "docker.io/library/nginx:1.28" in await images_of(w)
-        assert "nginx:1.99: not found" in await chrooted(w, "crictl pull nginx:1.99")
 
 
 async def test_the_digest_of_a_manifest_is_that_of_its_bytes():

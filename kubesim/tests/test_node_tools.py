@@ -1,7 +1,5 @@
 """The tools of a node: what they tell agrees with its devices, its pods and its services."""
 
-import json
-
 from kubesim.tests.containers import run
 from kubesim.tests.test_rooted import chrooted, debugger
 from kubesim.tests.world import container, pod, world
@@ -99,22 +97,6 @@ async def test_units_are_told_of_as_systemd_does():
         assert await chrooted(w, "systemctl --failed") == "0 loaded units listed.\n"
         pid = (await chrooted(w, "pgrep -x kubelet")).strip()
         assert f"Main PID: {pid} (kubelet)" in await chrooted(w, "systemctl status kubelet")
-
-
-async def test_the_runtime_tells_of_itself_and_goes_into_containers():
-    async with world(1) as w:
-        await debugging(w)
-        await w.create("pods", pod("talk", container("busybox:1.36", "sh", "-c", "echo hello; sleep 999")))
-        await w.tick(5)
-        ident = (await chrooted(w, "crictl ps -q --name main --state running | tail -1")).strip()
-        status = json.loads(await chrooted(w, f"crictl inspect {ident}"))["status"]
-        name = status["labels"]["io.kubernetes.pod.name"]
-        assert await chrooted(w, f"crictl exec {ident} hostname") == f"{name}\n"
-        assert "executable file not found" in await chrooted(w, f"crictl exec {ident} nosuch")
-        await w.create("pods", pod("over", container("busybox:1.36", "true"), restartPolicy="Never"))
-        await w.tick(5)
-        over = (await chrooted(w, "crictl ps -q --state exited")).strip()
-        assert "container is in CONTAINER_EXITED state" in await chrooted(w, f"crictl exec {over} ls")
 
 
 async def test_a_node_tells_what_it_is_set_to():

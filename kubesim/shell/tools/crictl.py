@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 
-from kubesim.kubelet import timings
-from kubesim.kubelet.images import Image, PullError, parse_reference
-from kubesim.shell.errors import StartError
-from kubesim.shell.files import View
 from kubesim.shell.hostside import HostSide, Ran, sandbox
-from kubesim.shell.machine import DEFAULT_PATH, Process, Tool
-from kubesim.shell.programs import find
+from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 
@@ -67,9 +61,6 @@ async def crictl(process: Process) -> int:
         "ps": _ps,
         "pods": _pods,
         "logs": _logs,
-        "inspect": _inspect,
-        "pull": _pull,
-        "exec": _exec,
     }
     if verb not in known:
         await process.write(f"No help topic for '{verb}'\n")
@@ -135,48 +126,17 @@ async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
 
 async def _images(process: Process, side: HostSide, words: list[str]) -> int:
     """List the images of the node, as its status and its pulls tell of them."""
-    wanted = _named(words)
-    every = {ident: found for ident, found in side.images.every().items() if not wanted or _is_named(found, wanted)}
+    every = side.images.every()
     if {"-q", "--quiet"} & {*words}:
         await process.write("".join(f"{ident}\n" for ident in every))
         return 0
-    if _value(words, "-o", "--output") == "json":
-        await process.write(json.dumps({"images": [_image(found) for found in every.values()]}, indent=2) + "\n")
-        return 0
-    digests = "--digests" in words
-    table = [["IMAGE", "TAG", *(["DIGEST"] if digests else []), "IMAGE ID", "SIZE"]]
+    table = [["IMAGE", "TAG", "IMAGE ID", "SIZE"]]
     for ident, found in every.items():
         for each in found:
             name = [each.reference.repository, each.reference.tag if not each.reference.digest else "<none>"]
-            digest = [each.digest.removeprefix("sha256:")[:SHOWN_ID]] if digests else []
-            table.append([*name, *digest, ident.removeprefix("sha256:")[:SHOWN_ID], _bytes(each.size, digits=3)])
+            table.append([*name, ident.removeprefix("sha256:")[:SHOWN_ID], _bytes(each.size)])
     await process.write(_table([table[0], *sorted(table[1:])]))
     return 0
-
-
-def _is_named(found: list[Image], wanted: str) -> bool:
-    """Tell whether an image has a name, or an id that begins so."""
-    if found[0].id.removeprefix("sha256:").startswith(wanted.removeprefix("sha256:")):
-        return True
-    reference = parse_reference(wanted)
-    names = {each.reference.full for each in found} | {each.image_id for each in found}
-    if ":" not in wanted.rpartition("/")[2] and "@" not in wanted:
-        return any(each.reference.repository == reference.repository for each in found)
-    return reference.full in names
-
-
-def _image(found: list[Image]) -> dict[str, object]:
-    """Return an image as the runtime tells of it."""
-    return {
-        "id": found[0].id,
-        "repoTags": [each.reference.full for each in found if not each.reference.digest],
-        "repoDigests": [*dict.fromkeys(each.image_id for each in found)],
-        "size": str(found[0].size),
-        "uid": None,
-        "username": "",
-        "spec": None,
-        "pinned": found[0].reference.repository.endswith("/pause"),
-    }
 
 
 def _named(words: list[str]) -> str:
@@ -211,80 +171,13 @@ async def _logs(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-async def _inspect(process: Process, side: HostSide, words: list[str]) -> int:
-    found = await _one(process, side, words)
-    if found is None:
-        return 1
-    meta = found.pod["metadata"]
-    labels = {
-        "io.kubernetes.container.name": found.spec["name"],
-        "io.kubernetes.pod.name": meta["name"],
-        "io.kubernetes.pod.namespace": meta["namespace"],
-        "io.kubernetes.pod.uid": meta["uid"],
-    }
-    ended = (found.status.get("state") or {}).get("terminated") or {}
-    status = {
-        "id": found.id,
-        "metadata": {"attempt": found.status.get("restartCount", 0), "name": found.spec["name"]},
-        "state": f"CONTAINER_{found.state.upper()}",
-        "startedAt": f"{found.at:%Y-%m-%dT%H:%M:%S}Z",
-        "finishedAt": ended.get("finishedAt", "0001-01-01T00:00:00Z"),
-        "exitCode": ended.get("exitCode", 0),
-        "reason": ended.get("reason", ""),
-        "image": {"image": found.status.get("image", "")},
-        "imageRef": found.status.get("imageID", ""),
-        "labels": labels,
-        "logPath": f"/var/log/pods/{meta['namespace']}_{meta['name']}_{meta['uid']}/{found.spec['name']}/0.log",
-    }
-    await process.write(json.dumps({"status": status}, indent=2) + "\n")
-    return 0
-
-
-async def _pull(process: Process, side: HostSide, words: list[str]) -> int:
-    """Bring an image onto the node, in the time that it takes."""
-    name = _named(words)
-    try:
-        image = side.images.fetch(name)
-    except PullError as error:
-        quoted, now = str(error).replace('"', r"\""), process.machine.clock.now()
-        await process.error(kit.told("crictl_not_pulled", at=now, image=name, quoted=quoted, error=error))
-        return 1
-    await process.sleep(timings.pull_s(side.images.missing(image), image.pull_s))
-    side.images.add(image)
-    await process.write(f"Image is up to date for {image.id}\n")
-    return 0
-
-
-async def _exec(process: Process, side: HostSide, words: list[str]) -> int:
-    """Run a command in a container of the node."""
-    at = next((at for at, word in enumerate(words) if not word.startswith("-")), len(words))
-    found = await _one(process, side, words[at : at + 1])
-    if found is None:
-        return 1
-    if found.state != "Running":
-        await process.error(kit.told("crictl_not_running"))
-        return 1
-    meta, argv = found.pod["metadata"], words[at + 1 :]
-    machine, env, cwd = await side.enter(meta["namespace"], meta["name"], found.spec["name"])
-    view = View(machine.files, machine.now, cwd, machine.uid, machine.gid)
-    try:
-        program = find(view, argv, DEFAULT_PATH, runtime=True)
-    except StartError as error:
-        await process.error(kit.told("crictl_not_executed", error=error))
-        return 1
-    whole = {"PATH": DEFAULT_PATH, "HOSTNAME": machine.hostname, "HOME": "/root", **machine.env, **env}
-    child = Process(machine, program, whole, view, process.fds)
-    child.terminal = process.terminal
-    return await child.start(machine.tools[program.tool]).wait()
-
-
-def _bytes(size: float, digits: int = 4) -> str:
+def _bytes(size: float) -> str:
     """Return a size in decimal units, as crictl has it."""
     for unit in ("B", "kB", "MB", "GB"):
         if size < 1000 or unit == "GB":
             break
         size /= 1000
-    return f"{size:.{digits}g}{unit}"
+    return f"{size:.3g}{unit}"
 
 
 TOOLS: dict[str, Tool] = {"crictl": crictl}
