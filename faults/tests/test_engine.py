@@ -372,7 +372,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=15, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=settings().max_examples // 2, stateful_step_count=15, suppress_health_check=list(HealthCheck)
 )
 test_no_interleaving_loses_anything = Interleavings.TestCase
 

@@ -66,7 +66,7 @@ SPECS = st.fixed_dictionaries(
 
 
 @given(SPECS, SPECS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_every_difference_of_two_objects_can_be_written_and_given_back(one, two):
     before, after = obj(**one), obj(**two)
     images = fields.images(before, after)
@@ -77,7 +77,7 @@ def test_every_difference_of_two_objects_can_be_written_and_given_back(one, two)
 
 
 @given(SPECS, SPECS, SPECS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 def test_two_changes_can_be_taken_back_in_any_order(one, two, three):
     first, second, third = obj(**one), obj(**two), obj(**three)
     older = fields.images(first, second)

@@ -446,7 +446,7 @@ POINTS = st.lists(st.tuples(st.sampled_from([*INJECT_POINTS, *REVERT_POINTS, "no
 
 
 @given(runs=RUNS, order=st.randoms(use_true_random=False), points=POINTS, hand=st.sampled_from([None, *CANDIDATES]))
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=settings().max_examples // 3, suppress_health_check=list(HealthCheck))
 def test_whatever_runs_change_and_whoever_ends_first_only_the_candidates_changes_stay(runs, order, points, hand):
     cluster, wanted = world(), world()
     journals, deaths = [], iter(points)

@@ -2,7 +2,7 @@
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kubesim import sharing
@@ -71,7 +71,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(obj=st.dictionaries(st.sampled_from(["metadata", "managedFields", "spec", "ü\n"]), JSON))
 def test_a_copy_is_what_json_makes_of_it(obj):
     assert copy(obj)[1] == orjson.dumps(obj)

@@ -247,7 +247,7 @@ def scripts(draw, depth=0):
     return draw(st.sampled_from(["; ", "\n"])).join(parts)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=settings().max_examples // 2)
 @given(script=scripts() | st.text(max_size=60), dialect=st.sampled_from(["bash", "dash", "ash"]))
 def test_no_script_touches_the_host(script, dialect):
     async def watched():

@@ -108,7 +108,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples // 3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(body=st.dictionaries(st.sampled_from(FIELDS), JSON, max_size=8) | JSON)
 def test_any_json_is_answered(as_ada, body):
     answer = send(as_ada, "/api/sessions", body)
