@@ -88,6 +88,7 @@ def for_faults(table: Table) -> str:
             **{key: row.get(key, default) for key, default in (("process", False), ("recovery", 0), ("follow", []))},
             "preload": preload(row),
             "lines": row["lines"],
+            "turing": row.get("turing", []),
             "sources": [table["sources"][key] for key in row["sources"]],
         }
         for code, row in table["xids"].items()

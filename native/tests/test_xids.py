@@ -5,9 +5,16 @@ import json
 import re
 import shutil
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+
+from faults.agent.driver_lines import xid_lines
+from faults.agent.gpus import Gpu
+from kubesim.gpu.devices import Device
+from kubesim.gpu.products import products
+from kubesim.gpu.xids import KernelLog, strike
 
 NATIVE = Path(__file__).resolve().parent.parent
 ROOT = NATIVE.parent
@@ -85,3 +92,22 @@ def test_the_faults_app_has_every_field_of_every_xid():
     found = json.loads((ROOT / "faults" / "xids.json").read_text(encoding="utf-8"))["xids"]
     assert {tuple(row) for row in found.values()} == {tuple(found["79"])}
     assert found["79"]["dcgm"] == {"err_code": 79, "err_msg": "GPU has fallen off the bus", "health": "failure"}
+
+
+@pytest.mark.parametrize("is_announced", [False, True], ids=["its first Xid", "a later one"])
+@pytest.mark.parametrize("product", products().values(), ids=products())
+def test_the_agent_of_real_nodes_writes_what_the_simulated_driver_does(table, product, is_announced):
+    booted = datetime(2026, 1, 1, tzinfo=UTC)
+    for code, row in table["xids"].items():
+        device = Device("node-1", 0, 8, product, booted)
+        device.announced = is_announced
+        log = KernelLog(booted)
+        strike(device, log, code, booted, lambda task, error: None, layers="log")
+        gpu = Gpu(device.index, device.bus, device.uuid, retires_pages=product.family == "turing")
+        lines = xid_lines(code, gpu, announce=not is_announced, serial=str(device.serial))
+        assert [_without_row(text) for _, text in lines] == [_without_row(each.text) for each in log.after(0)]
+        assert bool(row.get("recovery")) == any("Xid" in text and "): 154, " in text for _, text in lines)
+
+
+def _without_row(text):
+    return re.sub(r"\b0x[0-9a-f]{16}\b", "ROW", text)

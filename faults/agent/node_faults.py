@@ -1,0 +1,171 @@
+"""Faults of one node: begun under a lease, one a second, and ended at their deadline or with the lease.
+
+A fault is on the disk before its first line is in the log. An agent that died in between looks into the log when it
+starts: a fault whose lines are missing there has not happened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from faults.agent.clocks import NodeClock
+from faults.agent.driver_lines import Lines, reset_line, xid_lines
+from faults.agent.gpus import FOLDER, Gpu, list_gpus
+from faults.agent.kernel_log import ERROR, INFO, WRITERS, KernelLog, Record
+from faults.agent.refusals import Refusal, invalid, too_many, unsupported
+from faults.agent.state import Fault, StateFile
+
+MAX_S = 8 * 3600
+MIN_PAUSE_S = 1.0
+MAX_LEASES = 64
+NAMED = re.compile(r"NVRM: GPU at PCI:([0-9a-f:]+): GPU-")
+SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]+)")
+
+
+class NodeFaults:
+    """Those of one node."""
+
+    def __init__(self, clock: NodeClock, log: KernelLog, file: StateFile, gpus: Path = FOLDER) -> None:
+        self._clock, self._log, self._file, self._gpus = clock, log, file, gpus
+        self._state = file.load(clock.boot_id)
+        self._drop_what_did_not_happen()
+
+    @property
+    def refusal(self) -> str:
+        """Return why no fault can happen here; empty where one can."""
+        return self._log.refusal
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Return whether lines are looked for in the log once they are written."""
+        return self._log.is_readable
+
+    def gpus(self) -> list[Gpu]:
+        """Return the node's GPUs."""
+        return list_gpus(self._gpus)
+
+    def gpu(self, index: int) -> Gpu:
+        """Return the GPU of a number. Raises Refusal where the node has none."""
+        gpus = self.gpus()
+        if not gpus:
+            raise unsupported(f"{self._gpus} lists no GPU: NVIDIA's driver is not loaded on this node")
+        if index >= len(gpus):
+            raise invalid(f"gpu_id: a number from 0 to {len(gpus) - 1} is expected")
+        return gpus[index]
+
+    def lease(self, holder: str, seconds: float) -> float:
+        """Let a holder keep faults for so long from now; 0 gives the lease back, and its faults end."""
+        self.expire()
+        leases = self._state.leases
+        if holder not in leases and len(leases) >= MAX_LEASES:
+            raise too_many(f"{MAX_LEASES} leases are live on this node", retry_after=60)
+        until = self._clock.seconds() + seconds
+        leases[holder] = until
+        self._file.save(self._state)
+        self.expire()
+        return until
+
+    def is_leased(self, holder: str) -> bool:
+        """Return whether a holder has a live lease."""
+        return self._state.leases.get(holder, 0.0) > self._clock.seconds()
+
+    def active(self) -> list[Fault]:
+        """Return the faults that are there."""
+        self.expire()
+        return list(self._state.faults.values())
+
+    def find(self, name: str) -> Fault | None:
+        """Return a fault that is there."""
+        self.expire()
+        return self._state.faults.get(name)
+
+    def end_of(self, fault: Fault) -> float:
+        """Return the moment at which a fault ends by itself."""
+        return min(fault.until, self._state.leases.get(fault.lease, 0.0))
+
+    def begin(self, wanted: Fault) -> Fault:
+        """Let a fault happen. Raises Refusal where the node does not allow it; it is forgotten then."""
+        now, state = self._clock.seconds(), self._state
+        if 0 <= now - state.last < MIN_PAUSE_S:
+            raise too_many("one fault per second at most; try again")
+        gpu = self.gpu(wanted.gpu_id)
+        self._log.refresh()
+        lines = self._lines(wanted, gpu)
+        self._log.require_room(len(lines))
+        state.faults[wanted.fault_id], state.last = replace(wanted, after=self._log.end), now
+        self._file.save(state)
+        self._write(wanted, lines)
+        return self._keep(replace(wanted, is_written=True), gpu)
+
+    def end(self, name: str) -> None:
+        """Take a fault back: the last one of a GPU ends with the line of a reset. Raises Refusal."""
+        fault = self._state.faults[name]
+        others = [other for other in self._state.faults.values() if other.gpu_id == fault.gpu_id and other != fault]
+        gpu = next((gpu for gpu in self.gpus() if gpu.index == fault.gpu_id), None)
+        if gpu is not None and gpu.uuid and not others:
+            self._log.write(INFO, [(0, reset_line(gpu))])
+        del self._state.faults[name]
+        self._file.save(self._state)
+
+    def expire(self) -> None:
+        """End what has run out; what the log does not take now is tried again at the next call."""
+        now, state = self._clock.seconds(), self._state
+        for name in [name for name, fault in state.faults.items() if self.end_of(fault) <= now]:
+            try:
+                self.end(name)
+            except Refusal:
+                continue
+        held = {fault.lease for fault in state.faults.values()}
+        for holder in [holder for holder, until in state.leases.items() if until <= now and holder not in held]:
+            del state.leases[holder]  # in the file they are over as well: they have their moment
+
+    def _lines(self, fault: Fault, gpu: Gpu) -> Lines:
+        named = _named_gpus(self._log.records)
+        announce = bool(gpu.uuid) and gpu.bus not in {*named, *self._state.announced}
+        return xid_lines(fault.xid_type, gpu, announce=announce, serial=named.get(gpu.bus, ""), seed=fault.fault_id)
+
+    def _write(self, fault: Fault, lines: Lines) -> None:
+        try:
+            self._log.write(ERROR, [(after, WRITERS[fault.writer] + text) for after, text in lines])
+        except Refusal:
+            del self._state.faults[fault.fault_id]
+            self._file.save(self._state)
+            raise
+
+    def _keep(self, fault: Fault, gpu: Gpu) -> Fault:
+        self._state.faults[fault.fault_id] = fault
+        if gpu.bus not in self._state.announced:
+            self._state.announced.append(gpu.bus)
+        self._file.save(self._state)
+        return fault
+
+    def _drop_what_did_not_happen(self) -> None:
+        """Look for faults that an agent began and did not finish. Without a log to read they have happened."""
+        for fault in [fault for fault in self._state.faults.values() if not fault.is_written]:
+            if self._log.is_readable and not self._is_logged(fault):
+                del self._state.faults[fault.fault_id]
+            else:
+                self._state.faults[fault.fault_id] = replace(fault, is_written=True)
+
+    def _is_logged(self, fault: Fault) -> bool:
+        """Return whether a line of a fault is there: then nothing is written again, though more may have been due."""
+        gpu = next((gpu for gpu in self.gpus() if gpu.index == fault.gpu_id), None)
+        lines = xid_lines(fault.xid_type, gpu, announce=False, seed=fault.fault_id) if gpu else []
+        expected = {WRITERS[fault.writer] + text for _, text in lines}
+        return any(record.sequence > fault.after and record.text in expected for record in self._log.records)
+
+
+def _named_gpus(records: Iterable[Record]) -> dict[str, str]:
+    """Return the addresses of the GPUs that the driver has named in the log, with their serial numbers."""
+    found: dict[str, str] = {}
+    bus = ""
+    for record in records:
+        if match := NAMED.search(record.text):
+            bus = match[1]
+            found.setdefault(bus, "")
+        elif bus and (match := SERIAL.search(record.text)):
+            found[bus] = match[1]
+    return found
