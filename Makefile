@@ -107,8 +107,9 @@ images: ## Build the images for real clusters, with Docker: make images REGISTRY
 	@docker build -f deploy/toolbox.Dockerfile -t $(REGISTRY)/toolbox:1 deploy
 	@docker build -f deploy/inference-server.Dockerfile -t $(REGISTRY)/inference-server:1.2 deploy
 	@docker build -f deploy/kubesim-nodes.Dockerfile -t $(REGISTRY)/kubesim .
-	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim; do docker push $(REGISTRY)/$$image || exit 1; done; fi
-	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1"
+	@docker build -f deploy/node-agent.Dockerfile -t $(REGISTRY)/node-agent:1 .
+	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim node-agent:1; do docker push $(REGISTRY)/$$image || exit 1; done; fi
+	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1 NODE_AGENT_IMAGE=$(REGISTRY)/node-agent:1"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run
 	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
