@@ -100,14 +100,14 @@ class Prover:
                     self._play(scene, turn)
         if left := self.stage.differences():
             raise ProofFailed(f"taking the fault back does not restore the cluster: {'; '.join(left)}")
-        if self.pack.workspace:
+        if self.pack.workspace or self.pack.requires.agent:
             self._play_apart(sample=sample)
         else:
             self._play_in_turn(sample=sample)
         self.stage.tidy()
 
     def _play_apart(self, *, sample: bool) -> None:
-        """Play each route on a fault of its own: what Terraform has changed, only taking the fault back restores."""
+        """Play each route on a fault of its own: snapshots of objects undo neither Terraform nor repairs of nodes."""
         at, last = 0, False
         while not last:
             with self._broken("the fault once more") as scene:
