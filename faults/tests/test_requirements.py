@@ -314,7 +314,7 @@ def test_two_scenarios_with_the_platforms_code_are_in_one_interview_only_where_t
 def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_nodes_of_their_own():
     (task,) = [pack for pack in PACKS if pack.needs_free]
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
-    others = ["fine-tune-restarts", "idle-node", "latency-puzzle", "new-tenant-offline"]
+    others = ["fine-tune-restarts", "gpu-off-duty", "idle-node", "latency-puzzle", "new-tenant-offline"]
     assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
         for both in ([task, other], [other, task]):
