@@ -23,7 +23,7 @@ REPAIRS = {
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Those that NVIDIA's device plugin ignores."""
 NOT_SHOWN = "Nothing: this layer is not chosen."
-NO_SERIAL = "the serial number"
+NO_SERIAL = "<serial number>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class GpuFacts:
 
     @property
     def bus_or_words(self) -> str:
-        """Return its PCI address, or words in its place where that is not known."""
-        return self.bus or f"PCI address of GPU {self.index}"
+        """Return its PCI address, or a placeholder where that is not known."""
+        return self.bus or f"<address of GPU {self.index}>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from faults.kube.client import Kube
 OPERATOR = "gpu-operator"
 DRIVER_PODS = ("nvidia-driver-daemonset", "nvidia-device-plugin-daemonset", "nvidia-dcgm-exporter")
 """Labels ``app`` of pods in which nvidia-smi runs, in the order in which they are asked."""
-QUERY = ("nvidia-smi", "--query-gpu=pci.bus_id,uuid,serial", "--format=csv,noheader")
+QUERY = ("--query-gpu=pci.bus_id,uuid,serial", "--format=csv,noheader")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +37,14 @@ def gpu_facts(kube: Kube, node: str, gpu: int) -> GpuFacts:
     """Return how the driver names a GPU; only its number where no pod of the GPU operator can tell."""
     try:
         pod = operator_pod(kube, node)
-        code, output = kube.run_command(OPERATOR, pod, "", QUERY) if pod else (1, "")
+        command = ("nvidia-smi", "-i", str(gpu), *QUERY)  # of this one alone: another may have failed
+        code, output = kube.run_command(OPERATOR, pod, "", command) if pod else (1, "")
     except ClusterError:
         return GpuFacts(gpu)
-    rows = [line.split(", ") for line in output.strip().splitlines()]
-    if code or len(rows) <= gpu or len(rows[gpu]) != 3:
+    row = output.strip().split(", ")
+    if code or len(row) != 3:
         return GpuFacts(gpu)
-    bus, uuid, serial = rows[gpu]
+    bus, uuid, serial = row
     return GpuFacts(gpu, _kernel_address(bus), uuid, serial)
 
 

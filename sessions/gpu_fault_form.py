@@ -16,7 +16,7 @@ LAYERS = (
     ("cuda", "CUDA only"),
 )
 DURATIONS = (("60", "1 minute"), ("300", "5 minutes"), ("900", "15 minutes"), ("1800", "30 minutes"))
-UNTIL_END = ("", "Until it is taken back, or the session's faults end")
+UNTIL_END = ("0", "Until taken back, or all faults end")
 SEVERITIES = ("critical", "high", "medium", "low")
 USUAL_XID = 79
 
@@ -28,14 +28,13 @@ class GpuFaultForm(forms.Form):
     gpu = forms.TypedChoiceField(label="GPU", coerce=int)
     xid = forms.TypedChoiceField(label="Xid", coerce=int)
     layers = forms.ChoiceField(label="Where it shows", choices=LAYERS)
-    seconds = forms.TypedChoiceField(
-        label="For", choices=(UNTIL_END, *DURATIONS), coerce=int, required=False, empty_value=None
-    )
+    seconds = forms.TypedChoiceField(label="How long", choices=(UNTIL_END, *DURATIONS), coerce=int)
 
     def __init__(self, nodes: Sequence[GpuNode], data: Mapping[str, Any]) -> None:
         chosen = next((node for node in nodes if node.name == data.get("node")), nodes[0] if nodes else None)
         usual = {"node": chosen.name if chosen else "", "gpu": "0", "xid": str(USUAL_XID), "layers": LAYERS[0][0]}
-        super().__init__({**usual, **{key: data[key] for key in (*usual, "seconds") if data.get(key)}})
+        usual["seconds"] = UNTIL_END[0]
+        super().__init__({**usual, **{key: data[key] for key in usual if data.get(key)}})
         self.chosen = chosen
         self.choices("node", [(node.name, f"{node.name} ({node.allocatable} of {node.gpus} GPUs)") for node in nodes])
         self.choices("gpu", [(str(index), str(index)) for index in range(chosen.gpus if chosen else 0)])

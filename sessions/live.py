@@ -16,6 +16,7 @@ import redis
 from django.conf import settings
 
 from faults.metrics import GpuReading
+from faults.nvsentinel import GpuFault, Stage, Verdict
 from sessions.kinds import Kind
 
 _REDIS_TIMEOUT_S = 1.0
@@ -98,6 +99,23 @@ class WorkloadRow:
     created_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class SentinelRow:
+    """NVSentinel's pipeline for one fault."""
+
+    fault: GpuFault
+    stages: tuple[Stage, ...]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SentinelState:
+    """NVSentinel in the session's cluster."""
+
+    is_installed: bool
+    rows: tuple[SentinelRow, ...] = ()
+
+
 @dataclass(slots=True)
 class LiveState:
     """A session's cluster as last heard. ``stale_since`` is set while the cluster does not answer.
@@ -116,6 +134,7 @@ class LiveState:
     metrics_error: str = ""
     gpus_at: datetime | None = None
     no_gpus: str = ""
+    sentinel: SentinelState | None = None
     objects: Callable[[Kind], list[dict[str, Any]]] = field(default=lambda kind: [])
     """The session's objects of a kind, and those of no namespace, for panels that read a kind of their own."""
 

@@ -36,6 +36,7 @@ from sessions.observer.reader import CacheReader
 from sessions.observer.remote_reads import RemoteReads
 from sessions.observer.rows import live_state
 from sessions.observer.screens import CLUSTER_PANELS
+from sessions.observer.sentinel_watch import SentinelWatch
 from sessions.settled import settler
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ State = InterviewSession.State
 PROBE = timedelta(seconds=5)
 PROBE_STALE = timedelta(seconds=1)
 RESTARTS = APPLIES = PLANS = timedelta(seconds=5)
+SENTINEL = timedelta(seconds=2)
 LOOK_S = 1.0  # the longest pause between two rounds of looks: logs change without an event
 MIN_QUIET_S = 0.5  # before a session is looked at that nothing has changed for
 _AT_WORK = (State.LIVE, State.PAUSED)
@@ -85,6 +87,7 @@ class SessionWatch:
         self._begun: dict[str, TerraformState] = {}
         self._plans: dict[str, dict[str, Any]] = {}
         self._outages = OutageWatch(session.pk)
+        self._sentinel = SentinelWatch(cluster, now)
         self._kubeconfig = session.cluster.kubeconfig if session.cluster else ""
         self._is_outdated = False
         self._counts_from = now() + GRACE
@@ -129,6 +132,8 @@ class SessionWatch:
             self._metrics.newest if self._metrics else None,
         )
         found.metrics_error = self._metrics.error if self._metrics else ""
+        if "sentinel" in names:
+            found.sentinel = self._sentinel.state()
         return found
 
     def take_metrics(self, readings: Readings | None) -> None:
@@ -153,6 +158,7 @@ class SessionWatch:
         self._safely(partial(self._outages.look, silence, is_known, self._now()))
         self._every("restarts", RESTARTS, partial(self._notice_restarts, session))
         if session.state in _AT_WORK and not is_withdrawn:
+            self._every("sentinel", SENTINEL, partial(self._notice_sentinel, session))
             self._every("applies", APPLIES, self._notice_applies)
             if not session.is_closed():  # while Terraform may look at anything
                 self._every("plans", PLANS, self._notice_plans)
@@ -225,6 +231,10 @@ class SessionWatch:
             fault_services.note_credentials(cluster=session.cluster, accepted=accepts, now=self._now())
             if was_refused or not accepts:
                 self._mark(self.session_id, ("notices",))
+
+    def _notice_sentinel(self, session: InterviewSession) -> None:
+        if session.cluster is not None and self._sentinel.look(session.cluster):
+            self._mark(self.session_id, ("sentinel",))
 
     def _notice_restarts(self, session: InterviewSession) -> None:
         restarts = fault_services.restarts_of(cluster=session.cluster) if session.cluster else None

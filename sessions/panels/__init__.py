@@ -28,6 +28,7 @@ from sessions.panels import (
     progress,
     questions,
     scoring,
+    sentinel,
     stages,
     timeline,
 )
@@ -77,6 +78,12 @@ PANELS: Final[dict[str, Panel]] = {
             place=CENTRE,
         ),
         Panel("gpu-faults", "GPU faults", INTERVIEWERS, gpu_faults.gpu_faults, place=CENTRE),
+        Panel(
+            *("sentinel", "NVSentinel", INTERVIEWERS, sentinel.sentinel),
+            reads=(NODE,),
+            mirrors=True,
+            place=CENTRE,
+        ),
         Panel("pods", "Pods", INTERVIEWERS, cluster.pods, reads=(POD,), mirrors=True, place=CENTRE),
         Panel("checks", "Checks and guards", INTERVIEWERS, progress.checks, mirrors=True, kept=True, place=CENTRE),
         Panel(

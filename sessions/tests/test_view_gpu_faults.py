@@ -106,7 +106,7 @@ def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, 
     assert status == 200
     assert "GPU has fallen off the bus." in text
     assert "nvidia.com/gpu goes from 8 to 7" in text
-    assert "PCI address of GPU" not in text  # nvidia-smi has told it
+    assert "address of GPU" not in text  # nvidia-smi has told it
     chosen = {"node": node.name, "gpu": "1", "xid": "79", "layers": "combined", "seconds": "300"}
     status, text = ask(standing, chosen, send=True)
     assert (status, f"Xid 79 is on GPU 1 of {node.name}." in text) == (200, True)

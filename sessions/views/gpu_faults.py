@@ -61,7 +61,8 @@ def recover_fault(request: HttpRequest, uuid: UUID, fault: str) -> HttpResponse:
 def _inject(request: HttpRequest, session: InterviewSession, form: GpuFaultForm) -> HttpResponse:
     limits.require(limits.GPU_FAULTS, str(session.uuid))
     try:
-        services.inject_gpu_fault(session=session, actor=request.user, **form.cleaned_data)
+        chosen = {**form.cleaned_data, "seconds": form.cleaned_data["seconds"] or None}
+        services.inject_gpu_fault(session=session, actor=request.user, **chosen)
     except SessionError as exc:
         if not request.htmx:
             return replies.back(request, session, exc)
