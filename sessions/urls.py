@@ -34,6 +34,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("sessions/<uuid:uuid>/metrics/", panel.session_metrics, name="session-metrics"),
     path("sessions/<uuid:uuid>/tools/", conduct.session_tools, name="session-tools"),
     path("sessions/<uuid:uuid>/faults/", gpu_faults.session_faults, name="session-faults"),
+    path("sessions/<uuid:uuid>/faults/<slug:fault>/checks/", gpu_faults.fault_checks, name="session-fault-checks"),
     path("sessions/<uuid:uuid>/faults/<slug:fault>/recover/", gpu_faults.recover_fault, name="session-fault-recover"),
     path("sessions/<uuid:uuid>/notes/", conduct.add_note, name="session-note"),
     path("sessions/<uuid:uuid>/assessment/", assessment.save_assessment, name="session-assessment"),

@@ -19,7 +19,7 @@ from sessions.services.applies import note_apply
 from sessions.services.conduct import release_hint
 from sessions.services.creation import create_session
 from sessions.services.ending import NotRecordedYet, end_now, record_end
-from sessions.services.gpu_faults import inject_gpu_fault, nodes_to_hit, recover_gpu_fault
+from sessions.services.gpu_faults import check_gpu_fault, inject_gpu_fault, nodes_to_hit, recover_gpu_fault
 from sessions.services.housekeeping import housekeep
 from sessions.services.lifecycle import (
     credit,
@@ -82,6 +82,7 @@ __all__ = [
     "keep_sample",
     "recover_gpu_fault",
     "nodes_to_hit",
+    "check_gpu_fault",
     "inject_gpu_fault",
     "lift_panic",
     "mark_asked",

@@ -16,9 +16,11 @@ from django.db.models import QuerySet
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.errors import ClusterError, FaultError
+from faults.fault_checks import FaultCheck, run_checks
 from faults.gpu_reads import GpuNode, gpu_nodes
 from faults.jobs import holder_name
 from faults.models import Cluster, FaultRun, InjectedFault
+from faults.nvsentinel import GpuFault
 from sessions import clock, events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
@@ -93,6 +95,23 @@ def recover_gpu_fault(*, session: InterviewSession, fault_id: str, actor: User |
         with transaction.atomic():
             events.append(session, "gpu_fault.recovered", actor=actor, payload=_payload(fault))
     return fault
+
+
+def check_gpu_fault(*, session: InterviewSession, fault_id: str) -> tuple[InjectedFault, list[FaultCheck]]:
+    """Run every check of a fault in the cluster. Raises SessionError."""
+    cluster = _cluster(session)
+    with _in_words():
+        fault = fault_services.find_fault(cluster=cluster, fault_id=fault_id)
+        if fault.gpu is None:
+            raise FaultError("Only faults of GPUs can be checked.")
+        at, code, layers = (
+            fault.run.injected_at or fault.created_at,
+            fault.details["xid_type"],
+            fault.details["layers"],
+        )
+        looked_at = GpuFault(fault.node, fault.gpu, code, at, layers, fault.recovered_at)
+        name = f"{fault_selectors.lease_of(fault.run).holder}-0"
+        return fault, run_checks(fault_selectors.kube_for(cluster), looked_at, name)
 
 
 def unreverted_runs(session: InterviewSession) -> list[FaultRun]:

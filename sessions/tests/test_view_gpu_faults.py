@@ -119,6 +119,14 @@ def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, 
     assert "Take back" in panel
     assert (fault.run.deadline - fault.created_at).total_seconds() == 300
 
+    status, text = ask(standing, path=f"{fault.fault_id}/checks/")
+    assert status == 200
+    assert "journalctl -k | grep" in text
+    assert ": 79, GPU has fallen off the bus." in text
+    assert text.count("As expected") == 4  # agent, GPU, log, and what the node offers
+    assert "Look here" not in text
+    assert "NVSentinel is not installed" in text
+
     status, text = ask(standing, send=True, path=f"{fault.fault_id}/recover/")
     assert status == 200
     assert "Reverted" in text
@@ -187,13 +195,15 @@ def test_while_paused_nothing_is_injected_and_all_can_be_taken_back(standing, as
 
 def test_without_node_agents_there_is_no_panel_and_the_form_says_why(live, ask):
     assert " hidden" in panels.render(live, "gpu-faults", panels.INTERVIEWER, None)
-    status, text = ask(live)
-    assert (status, "has no node agents" in text) == (409, True)
+    for path in ("", "gpu_xid_79-00000000/checks/"):
+        status, text = ask(live, path=path)
+        assert (status, "has no node agents" in text) == (409, True)
 
 
 def test_it_is_nobodys_but_the_interviewers(client, mallory, live):
     client.force_login(mallory)
     assert client.get(f"/sessions/{live.uuid}/faults/").status_code == 404
+    assert client.get(f"/sessions/{live.uuid}/faults/gpu_xid_79-00000000/checks/").status_code == 404
     assert client.post(f"/sessions/{live.uuid}/faults/").status_code == 404
     with pytest.raises(KeyError):
         panels.render(live, "gpu-faults", panels.CANDIDATE, None)

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.contrib.auth.decorators import login_required
 from django.http import HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from faults import selectors as fault_selectors
+from faults.fault_checks import Outcome
 from faults.fault_preview import Effect, preview
 from faults.gpu_reads import gpu_facts
 from sessions import limits, selectors, services
 from sessions.errors import SessionError
 from sessions.gpu_fault_form import GpuFaultForm
 from sessions.models import InterviewSession
+from sessions.panels import words
 from sessions.typing import HttpRequest
 from sessions.views import replies
+
+OUTCOMES: Final = {
+    Outcome.EXPECTED: words.Chip("tick", "As expected", "green"),
+    Outcome.UNEXPECTED: words.Chip("triangle", "Look here", "orange"),
+    Outcome.NOTE: words.Chip("hollow", "For you to know", "grey"),
+    Outcome.ERROR: words.Chip("octagon", "Not run", "red"),
+}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -56,6 +65,19 @@ def recover_fault(request: HttpRequest, uuid: UUID, fault: str) -> HttpResponse:
     if not request.htmx:
         return replies.back(request, session, error)
     return replies.panel(request, session, "gpu-faults", status=409 if error else 200, error=error)
+
+
+@require_safe
+@never_cache
+@login_required
+def fault_checks(request: HttpRequest, uuid: UUID, fault: str) -> HttpResponse:
+    """Run the checks of a fault now, and show what they found."""
+    session = selectors.session_for(request.user, uuid)
+    try:
+        found, checks = services.check_gpu_fault(session=session, fault_id=fault)
+    except SessionError as exc:
+        return _answer(request, session, {"error": exc.message}, 409)
+    return _answer(request, session, {"checks": [(OUTCOMES[one.outcome], one) for one in checks], "fault": found})
 
 
 def _inject(request: HttpRequest, session: InterviewSession, form: GpuFaultForm) -> HttpResponse:

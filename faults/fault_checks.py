@@ -1,0 +1,189 @@
+"""Checks of an injected Xid: the commands by which people verify one, run by us, and what their answers mean.
+
+They are those of the user guide of GPU fault injection, with its troubleshooting as the diagnoses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from faults.engine.node_agents import SESSION, find_agent
+from faults.errors import ClusterError
+from faults.fault_preview import COMBINED, CUDA, GPU, takes_gpu_away
+from faults.gpu_reads import OPERATOR, operator_pod
+from faults.kube.client import Kube
+from faults.nvsentinel.watched import MONITOR, NAMESPACE, GpuFault
+from faults.xids import xids
+
+MAX_LINES, MAX_LINE = 8, 300
+NO_POD = "No pod of the GPU operator runs on the node, so that nobody can ask its driver."
+Obj = dict[str, Any]
+
+
+class Outcome(StrEnum):
+    """Outcome of a check. NOTE: nothing to judge."""
+
+    EXPECTED = "expected"
+    UNEXPECTED = "unexpected"
+    NOTE = "note"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultCheck:
+    """One check with what it found; ``diagnosis`` says what that means, and what to do."""
+
+    title: str
+    command: str
+    outcome: Outcome
+    diagnosis: str
+    lines: tuple[str, ...] = ()
+
+
+def run_checks(kube: Kube, fault: GpuFault, name: str) -> list[FaultCheck]:
+    """Run every check of a fault; ``name`` is what its agent calls it."""
+    return [_run(check, kube, fault, name) for check in CHECKS]
+
+
+def _run(check: Callable[[Kube, GpuFault, str], FaultCheck], kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    try:
+        found = check(kube, fault, name)
+    except ClusterError as exc:
+        title = str(check.__doc__).partition(".")[0]
+        return FaultCheck(title, "", Outcome.ERROR, f"Could not be run: {exc}")
+    lines = tuple(line[:MAX_LINE] for line in found.lines[-MAX_LINES:])
+    return replace(found, lines=lines)
+
+
+def _agent(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """The node's agent has the fault."""
+    command = f"kubectl get pods -n {SESSION.namespace} -l app=node-agent -o wide"
+    title, agent = "The node's agent has the fault", find_agent(kube, fault.node)
+    if agent is None:
+        why = "No agent runs on the node: nothing can be injected there, and what was ends with its lease."
+        return FaultCheck(title, command, Outcome.UNEXPECTED, f"{why} Look at the pods' events.")
+    known = {str(one["fault_id"]): one for one in agent.faults(kube)}
+    if name in known:
+        ends = f"It ends by itself at {known[name].get('expires_at', 'its deadline')}."
+        return FaultCheck(title, command, Outcome.EXPECTED, ends, (f"{agent.pod}: {name}",))
+    if fault.over_at is not None:
+        return FaultCheck(title, command, Outcome.EXPECTED, "It was taken back, and the agent has let go of it.")
+    why = (
+        "The agent runs and has it no more: its time is over, or a reset, a reboot or somebody has repaired the GPU."
+    )
+    return FaultCheck(title, command, Outcome.UNEXPECTED, why)
+
+
+def _gpu(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """The node has the GPU."""
+    title, found = "The node has the GPU", _ask(kube, fault, "nvidia-smi -L")
+    if found is None:
+        return FaultCheck(title, "", Outcome.NOTE, NO_POD)
+    command, lines = found
+    if any(line.startswith(f"GPU {fault.gpu}:") for line in lines):
+        return FaultCheck(title, command, Outcome.EXPECTED, "", lines)
+    if xids()[fault.xid].nvml and fault.layers == COMBINED and fault.over_at is None:
+        return FaultCheck(title, command, Outcome.EXPECTED, "It is lost, as this Xid has it.", lines)
+    return FaultCheck(title, command, Outcome.UNEXPECTED, f"nvidia-smi does not list GPU {fault.gpu}.", lines)
+
+
+def _log(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """The kernel log has the Xid."""
+    title, found = "The kernel log has the Xid", _ask(kube, fault, f'journalctl -k | grep "Xid.*{fault.xid}"')
+    if found is None:
+        return FaultCheck(title, "", Outcome.NOTE, NO_POD)
+    command, lines = found
+    shown = [line for line in lines if f": {fault.xid}," in line]
+    if fault.layers == CUDA:
+        return FaultCheck(title, command, Outcome.NOTE, "This fault is one of CUDA alone, and is not logged.", lines)
+    if shown:
+        return FaultCheck(title, command, Outcome.EXPECTED, "", tuple(shown))
+    why = "The line is missing: the node has been rebooted since, its log was cleared, or the agent could not write."
+    return FaultCheck(title, command, Outcome.UNEXPECTED, f"{why} Look at the agent's log.")
+
+
+def _offer(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """The node offers one GPU less."""
+    node = kube.get("v1", "Node", fault.node)
+    offered, there = (int((node["status"].get(key) or {}).get(GPU, 0)) for key in ("allocatable", "capacity"))
+    command = f"kubectl get node {fault.node} -o jsonpath='{{.status.allocatable.nvidia\\.com/gpu}}'"
+    goes = fault.layers == COMBINED and takes_gpu_away(xids()[fault.xid]) and fault.over_at is None
+    title = "The node offers fewer GPUs" if goes else "The node offers its GPUs"
+    lines = (f"{offered} of {there}",)
+    if (offered < there) == goes:
+        return FaultCheck(title, command, Outcome.EXPECTED, "", lines)
+    if goes:
+        why = "The device plugin has not marked the GPU: it does not run, ignores this Xid, or the GPU is well."
+        return FaultCheck(title, command, Outcome.UNEXPECTED, why, lines)
+    return FaultCheck(title, command, Outcome.NOTE, "Another fault of this node takes GPUs away.", lines)
+
+
+def _users(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """Pods that use GPUs there."""
+    pods = [pod for pod in kube.list("v1", "Pod", field_selector=f"spec.nodeName={fault.node}") if _uses_gpu(pod)]
+    command = f"kubectl get pods -A --field-selector spec.nodeName={fault.node}"
+    title = "Pods that use GPUs of the node"
+    if not pods:
+        why = "None: without a process on the GPU nothing crashes. Only pods that ask for GPUs use CUDA."
+        return FaultCheck(title, command, Outcome.NOTE, why)
+    victims = {"all": "All processes on the GPU die of this Xid.", "one": "One process on the GPU dies of this Xid."}
+    why = victims.get(xids()[fault.xid].victims, "No process dies of this Xid.")
+    why = "Pods keep running: the fault is in the kernel log alone." if fault.layers == "log" else why
+    return FaultCheck(title, command, Outcome.NOTE, why, tuple(_pod_line(pod) for pod in pods))
+
+
+def _monitor(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """NVSentinel's monitor has found it."""
+    title = "NVSentinel's monitor has found it"
+    command = f"kubectl logs -n {NAMESPACE} -l app={MONITOR} | grep -i xid"
+    pods = kube.list("v1", "Pod", NAMESPACE)
+    mine = [pod for pod in pods if MONITOR in pod["metadata"]["name"] and pod["spec"].get("nodeName") == fault.node]
+    if not pods:
+        return FaultCheck(title, f"kubectl get pods -n {NAMESPACE}", Outcome.NOTE, "NVSentinel is not installed.")
+    if not mine:
+        return FaultCheck(title, command, Outcome.UNEXPECTED, "No monitor runs on the node.")
+    log = kube.logs(NAMESPACE, mine[0]["metadata"]["name"], tail_lines=200)
+    lines = tuple(line for line in log.splitlines() if f"ErrorCode:{fault.xid} " in line)
+    if lines:
+        return FaultCheck(title, command, Outcome.EXPECTED, "", lines)
+    why = "Not found. It reads the log every 30 s, and tells of the same line once only until the GPU is reset."
+    return FaultCheck(title, command, Outcome.NOTE if fault.layers == CUDA else Outcome.UNEXPECTED, why)
+
+
+def _quarantine(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """NVSentinel's marks on the node."""
+    notes = kube.get("v1", "Node", fault.node)["metadata"].get("annotations") or {}
+    lines = tuple(f"{key}={value}" for key, value in sorted(notes.items()) if "quarantine" in key)
+    command = f"kubectl get node {fault.node} -o jsonpath='{{.metadata.annotations}}' | grep quarantine"
+    cordons = xids()[fault.xid].sentinel.cordons
+    why = "It is in quarantine." if lines else "It is not in quarantine."
+    why += "" if cordons else f" Xid {fault.xid} needs none."
+    why += " There are no healthevents to get: NVSentinel keeps its events in a database."
+    return FaultCheck("NVSentinel's marks on the node", command, Outcome.NOTE, why, lines)
+
+
+CHECKS = (_agent, _gpu, _log, _offer, _users, _monitor, _quarantine)
+
+
+def _ask(kube: Kube, fault: GpuFault, line: str) -> tuple[str, tuple[str, ...]] | None:
+    """Run a line in a pod of the GPU operator on the node; return it as kubectl would run it, and what it wrote."""
+    pod = operator_pod(kube, fault.node)
+    if not pod:
+        return None
+    _, output = kube.run_command(OPERATOR, pod, "", ["sh", "-c", line])
+    return f"kubectl exec -n {OPERATOR} {pod} -- {line}", tuple(output.splitlines())
+
+
+def _uses_gpu(pod: Obj) -> bool:
+    containers: Sequence[Obj] = pod["spec"].get("containers") or ()
+    return any(GPU in ((one.get("resources") or {}).get("limits") or {}) for one in containers)
+
+
+def _pod_line(pod: Obj) -> str:
+    meta, states = pod["metadata"], (pod.get("status") or {}).get("containerStatuses") or ()
+    restarts = sum(int(state.get("restartCount", 0)) for state in states)
+    phase = (pod.get("status") or {}).get("phase", "Unknown")
+    return f"{meta['namespace']}/{meta['name']}: {phase}, {restarts} restarts"
