@@ -33,7 +33,6 @@ from kubesim.terraform.values import (
     plain,
     type_name,
     type_of,
-    unified,
 )  # fmt: skip
 
 table: data.Reader[dict[str, Any]] = data.beside(__file__, "functions.yaml")
@@ -96,14 +95,6 @@ def _converted(function: Function, at: int, value: Any) -> Any:
 def _like(model: Any, items: Any) -> Any:
     """Return items as a list of the kind of another, or a tuple."""
     return made(List, model.elem, items) if isinstance(model, List | Set) else [*items]
-
-
-def _listed(items: list[Any]) -> Any:
-    try:
-        items = unified(items)
-    except ConvertError:
-        return items
-    return made(List, type_of(items[0]) if items else ANY, items)
 
 
 def _yaml(value: Any, indent: int = 0) -> str:
@@ -271,26 +262,6 @@ def _sets(choose: Callable[[list[set[str]]], set[str]]) -> Callable[..., Any]:
     return run
 
 
-def _setproduct(*sets: Any) -> Any:
-    if math.prod(map(len, sets)) > MAX_PRODUCT:
-        raise CallError("the result has too many elements")
-    rows = [[*row] for row in itertools.product(*sets)]
-    return made(Set, type_of(rows[0]), rows) if rows and any(isinstance(each, Set) for each in sets) else rows
-
-
-def _sum(items: list[Any]) -> Any:
-    if not items:
-        raise CallError("cannot sum an empty list")
-    return sum(convert(item, "number") for item in items)
-
-
-def _zipmap(keys: list[str], items: list[Any]) -> Any:
-    if len(keys) != len(items):
-        raise CallError(f"number of keys ({len(keys)}) does not match number of values ({len(items)})")
-    found = dict(sorted(zip(keys, items, strict=True)))
-    return made(Map, items.elem, found) if isinstance(items, List) else found
-
-
 def _cidr(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
     if "/" not in text:
         raise CallError(f"invalid CIDR expression: invalid CIDR address: {text}")
@@ -322,16 +293,6 @@ def _read(scope: Any, path: str) -> str:
         return str(scope.names.read(path))
     except ValueError as error:
         raise CallError(str(error), 0, "path") from error
-
-
-def _exists(scope: Any, path: str) -> bool:
-    try:
-        scope.names.read(path)
-    except ValueError as error:
-        if "no file exists" not in str(error):
-            raise CallError(str(error), 0, "path") from error
-        return False
-    return True
 
 
 def _templatefile(scope: Any, path: str, given: dict[str, Any]) -> Any:
@@ -379,7 +340,7 @@ def _join(separator: str, *lists: list[str]) -> str:
 
 
 RUN: dict[str, Callable[..., Any]] = {
-    "abs": abs, "ceil": math.ceil, "floor": math.floor, "max": max, "min": min, "chomp": lambda s: s.rstrip("\r\n"),
+    "abs": abs, "ceil": math.ceil, "floor": math.floor, "max": max, "min": min,
     "alltrue": lambda items: all(convert(item, "bool") for item in items),
     "anytrue": lambda items: any(convert(item, "bool") for item in items),
     "base64decode": lambda s: base64.b64decode(s, validate=True).decode(),
@@ -387,8 +348,7 @@ RUN: dict[str, Callable[..., Any]] = {
     "startswith": str.startswith, "strcontains": lambda s, part: part in s, "format": formatted, "join": _join,
     "lower": str.lower, "upper": str.upper, "indent": lambda n, s: s.replace("\n", "\n" + " " * min(n, MAX_WIDTH)),
     "regex": lambda p, s: _matched(_compiled(p).search(s)),
-    "title": lambda s: re.sub(r"\b\w", lambda found: found[0].upper(), s), "replace": _replace,
-    "regexall": lambda p, s: _listed([_matched(found) for found in _compiled(p).finditer(s)]),
+    "replace": _replace,
     "split": lambda p, s: made(List, "string", s.split(p) if p else [*s]), "substr": _substr, "trim": str.strip,
     "trimprefix": str.removeprefix, "trimsuffix": str.removesuffix, "trimspace": str.strip, "concat": _concat,
     "element": _element, "flatten": _flatten,
@@ -396,17 +356,17 @@ RUN: dict[str, Callable[..., Any]] = {
     "distinct": lambda items: _like(items, {_code(item): item for item in reversed(items)}.values())[::-1],
     "lookup": _lookup, "one": _one, "range": _range, "reverse": lambda items: _like(items, items[::-1]),
     "setintersection": _sets(lambda sets: set.intersection(*sets)), "setunion": _sets(lambda sets: set.union(*sets)),
-    "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "setproduct": _setproduct, "slice": _slice, "sum": _sum,
-    "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values, "zipmap": _zipmap,
+    "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "slice": _slice,
+    "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values,
     "jsondecode": lambda s: json.loads(s, parse_constant=_no_number), "jsonencode": json_text,
     "yamldecode": _yamldecode, "yamlencode": lambda value: _yaml(plain(value)),
     "dirname": lambda path: path.rpartition("/")[0] or ".",
-    "basename": lambda path: path.rpartition("/")[2], "md5": _digest("md5"), "sha256": _digest("sha256"),
+    "basename": lambda path: path.rpartition("/")[2], "sha256": _digest("sha256"),
     "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet, "merge": _merge, "length": _as_open(_length, "number"),
     "keys": _as_open(_keys, ["list", "string"]), "coalesce": _coalesce, "contains": _contains, "tobool": _to("bool"),
     "tonumber": _to("number"), "tostring": _to("string"), "tolist": _to(["list", ANY]), "tomap": _to(["map", ANY]),
     "toset": _to(["set", ANY]), "uuid": lambda: Unknown("string"), "timestamp": lambda: Unknown("string"),
-    "file": _read, "fileexists": _exists, "templatefile": _templatefile,
+    "file": _read, "templatefile": _templatefile,
 }  # fmt: skip
 
 

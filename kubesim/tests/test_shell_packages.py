@@ -1,62 +1,27 @@
-"""apt and nvcc in containers: what a network lets through, and what an image has, decide their words."""
+"""apt and nvcc in containers: no archive answers, and what an image has decides."""
 
 import pytest
 
 from kubesim.clock import RealClock
-from kubesim.shell.errors import NetworkError
 from kubesim.tests import shell_world
 from kubesim.tests.containers import run
 from kubesim.tests.world import container, pod, world
 
 
-class Unnamed:
-    """Knows no name."""
-
-    async def resolve(self, name):
-        raise NetworkError("again", "connection refused")
+async def says(text):
+    return await shell_world.run(text, made=shell_world.machine("toolbox", RealClock(10_000.0)))
 
 
-class Silent:
-    """Knows every name, and lets nothing out."""
-
-    async def resolve(self, name):
-        return ["151.101.2.132"]
-
-    async def http(self, method, url, headers, body):
-        raise NetworkError("timeout")
-
-
-async def says(text, network=None, uid=0):
-    made = shell_world.machine("toolbox", RealClock(10_000.0))
-    made.network, made.uid = network, uid
-    return await shell_world.run(text, made=made)
-
-
-@pytest.mark.parametrize(
-    ("network", "reason"),
-    [
-        (Unnamed(), "Temporary failure resolving 'deb.debian.org'"),
-        (Silent(), "Could not connect to deb.debian.org:80 (151.101.2.132), connection timed out"),
-    ],
-)
-async def test_an_update_tells_why_no_archive_answered_and_goes_on(network, reason):
-    out, status = await says("apt-get update 2>&1", network)
+async def test_an_update_says_that_no_archive_answered_and_goes_on():
+    out, status = await says("apt-get update -qq 2>&1")
     assert status == 0
-    assert out.startswith(f"Err:1 http://deb.debian.org/debian bookworm InRelease\n  {reason}\nErr:2 ")
     assert out.endswith("W: Some index files failed to download. They have been ignored, or old ones used instead.\n")
 
 
 async def test_a_package_that_no_list_has_cannot_be_installed():
-    out, status = await says("apt-get install -y htop strace")
+    out, status = await says("apt-get install -y strace")
     assert status == 100
-    assert out.endswith("E: Unable to locate package htop\nE: Unable to locate package strace\n")
-
-
-@pytest.mark.parametrize("text", ["apt-get update", "apt install -y htop"])
-async def test_only_root_installs(text):
-    out, status = await says(text, uid=1000)
-    assert status == 100
-    assert "13: Permission denied" in out
+    assert out.endswith("E: Unable to locate package strace\n")
 
 
 async def test_a_wrong_command_is_apts_error():

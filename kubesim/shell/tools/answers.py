@@ -16,11 +16,11 @@ async def answer(process: Process) -> int:
     """Say what the program says to its arguments."""
     words = " ".join(process.argv[1:])
     said = next(each for each in _TABLE[process.name] if fnmatchcase(words, each["args"]))
-    known = defaultdict(str, process.machine.env | process.env)
+    known = defaultdict(str, process.machine.env | process.env | {"LAST_WORD": process.argv[-1]})
     if "out" in said:
         await process.write(said["out"].format_map(known))
     if "err" in said:
-        await process.error(said["err"])
+        await process.error(said["err"].format_map(known))
     return int(said.get("code", 0))
 
 

@@ -1,4 +1,4 @@
-"""pip: what the image has installed (``pips.yaml``, the machine's libraries), and an index out of reach."""
+"""pip: what the image has installed (``pips.yaml``, the machine's libraries), and nothing else."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from functools import partial
 from typing import Any
 
 from kubesim import data
-from kubesim.shell.errors import NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.tools import kit
 
 _table: data.Reader[dict[str, dict[str, dict[str, Any]]]] = data.beside(__file__, "pips.yaml")
-INDEX = "pypi.org"
-RETRIES = 5
 VERSION = "3.11.2"
 FOLDER = "/usr/local/lib/python{}/site-packages"
 
@@ -110,7 +107,7 @@ def _described(process: Process, name: str, row: dict[str, Any]) -> str:
 
 
 async def _install(process: Process, words: list[str], *, fresh: bool = False) -> int:
-    """Say what is there already, unless it is wanted ``fresh``; all else is asked of the index, which is silent."""
+    """Say what is there already, unless it is wanted ``fresh``; all else is in no index."""
     wanted = [word for at, word in enumerate(words) if word[:1] != "-" and words[at - 1 : at] != ["-r"]]
     if "-r" in words or "--requirement" in words:
         wanted += _required(process, words)
@@ -125,7 +122,6 @@ async def _install(process: Process, words: list[str], *, fresh: bool = False) -
             text = f"Requirement already satisfied: {word} in {_folder(process)} ({own[1]['version']})\n"
             await process.write(text)
             continue
-        await _ask_index(process, name)
         await process.error(
             f"ERROR: Could not find a version that satisfies the requirement {word} (from versions: none)\n"
         )
@@ -140,33 +136,11 @@ def _required(process: Process, words: list[str]) -> list[str]:
     return [line for line in lines if line and not line.startswith("-")]
 
 
-async def _ask_index(process: Process, name: str) -> None:
-    """Try to reach the index as often as pip does."""
-    cause, wait = "pips_unresolved", 0.0
-    try:
-        if process.machine.network is not None:
-            await process.machine.network.resolve(INDEX)
-            cause, wait = "pips_timed_out", 15.0
-    except NetworkError:
-        wait = 0.1
-    for left in reversed(range(RETRIES)):
-        await process.sleep(wait + 0.25 * 2 ** (RETRIES - left - 1))
-        await process.error(
-            kit.told("pips_broken", left=left, cause=kit.told(cause, at=left * 16), name=_normal(name))
-        )
-
-
-async def _check(process: Process, words: list[str]) -> int:
-    await process.write("No broken requirements found.\n")
-    return 0
-
-
 COMMANDS: dict[str, Callable[[Process, list[str]], Awaitable[int]]] = {
     "list": _list,
     "freeze": _freeze,
     "show": _show,
     "install": _install,
     "download": partial(_install, fresh=True),
-    "check": _check,
 }
 TOOLS: dict[str, Tool] = {"pip": pip, "pip3": pip}
