@@ -14,7 +14,7 @@ from kubesim.metrics.api import Prometheus
 from kubesim.metrics.promql.values import NAME
 
 MOST_ROWS = 500
-NAMES = ("query", "alerts", "targets", "rules", "config")
+NAMES = ("query", "alerts", "targets", "rules", "service-discovery", "config")
 _STYLE = Path(__file__).with_suffix(".css").read_text(encoding="utf-8")
 _STATES = {"up": "good", "down": "bad", "firing": "bad", "pending": "wait", "ok": "good", "err": "bad"}
 Parameters = Mapping[str, Sequence[str]]
@@ -23,10 +23,10 @@ Parameters = Mapping[str, Sequence[str]]
 def page(server: Prometheus, name: str, parameters: Parameters, now: float) -> bytes:
     """Return a page of ``NAMES``."""
     links = "".join(
-        f'<a href="{other}"{" aria-current=page" if other == name else ""}>{other.capitalize()}</a>'
+        f'<a href="{other}"{" aria-current=page" if other == name else ""}>{other.capitalize().replace("-", " ")}</a>'
         for other in NAMES
     )
-    title = name.capitalize()
+    title = name.capitalize().replace("-", " ")
     text = (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title} - Prometheus</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>'
@@ -122,6 +122,14 @@ def _targets(server: Prometheus, parameters: Parameters, now: float) -> str:
     return "".join(parts) or "<p>No targets.</p>"
 
 
+def _discovery(server: Prometheus, parameters: Parameters, now: float) -> str:
+    rows = (
+        (target["scrapePool"], _labelled(target["discoveredLabels"]), _labelled(target["labels"]))
+        for target in _ask(server, "targets", now)["activeTargets"]
+    )
+    return _table(("Job", "Discovered labels", "Target labels"), rows, "No targets.")
+
+
 def _alerts(server: Prometheus, parameters: Parameters, now: float) -> str:
     rules = (rule for group in _ask(server, "rules", now)["groups"] for rule in group["rules"])
     alerting = [rule for rule in rules if rule["type"] == "alerting"]
@@ -159,5 +167,6 @@ _PAGES: dict[str, Callable[[Prometheus, Parameters, float], str]] = {
     "alerts": _alerts,
     "targets": _targets,
     "rules": _rules,
+    "service-discovery": _discovery,
     "config": _config,
 }

@@ -74,7 +74,7 @@ def state_exporter(state: KubeState, kinds: Callable[[], Container[str]]) -> Pag
 
 
 RELOAD = "/-/reload"
-OLD = {"/": "query", "/graph": "query", "/classic/graph": "query", "/tsdb-status": "status", "/runtime": "status"}
+OLD = {"/": "query", "/graph": "query", "/classic/graph": "query"}
 """Addresses that lead to another page."""
 _HTML, _PLAIN = {"Content-Type": "text/html; charset=utf-8"}, {"Content-Type": "text/plain; charset=utf-8"}
 _JSON = {"Content-Type": "application/json"}
