@@ -63,6 +63,11 @@ def create(
     return _ask("POST", "/control/clusters", body, MAKE_TIMEOUT_S)
 
 
+def create_guide(body: Obj) -> Obj:
+    """Make a cluster of guide mode, which only a host that was started with ``--guide`` does. Raises ClusterError."""
+    return _ask("POST", "/control/clusters", body)
+
+
 def exists(name: str) -> bool:
     """Return whether the host still has the cluster; it drops clusters by itself at their deadline."""
     try:

@@ -79,6 +79,7 @@ class ClusterProcess:
                 self._made.exception()
             else:
                 stack.push_async_callback(self._end, cluster)
+                cluster.nodes.fabric.guide = self._job.get("create", {}).get("guide", "")
                 cluster.nodes.door.socket = str(api.getsockname())
                 await stack.enter_async_context(listening(self._handle, api, None, ForwardedRunner))
                 stack.callback(cluster.guard.stop)

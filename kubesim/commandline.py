@@ -156,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
     listener.raise_limit()
     try:
         if given.command == "host":
-            return run_host(Address(given.bind, given.port, given.public_host), given.data)
+            return run_host(Address(given.bind, given.port, given.public_host), given.data, guide=given.guide)
         asyncio.run(_command(given))
     except REFUSALS as error:
         print(f"kubesim: {error}", file=sys.stderr)

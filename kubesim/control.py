@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from datetime import datetime
 from pathlib import Path
@@ -23,7 +24,8 @@ from kubesim.pools import MAX_GPUS, MAX_NODES
 from kubesim.processes import HostError
 
 FILE_FIELDS = frozenset({"nodes", "addons", "images", "present", "namespaces", "manifests"})
-FIELDS = FILE_FIELDS | {"name", "gpus", "deadline", "ttlSeconds", "skips"}
+FIELDS = FILE_FIELDS | {"name", "gpus", "deadline", "ttlSeconds", "skips", "guide"}
+LOOPBACK_PORT = re.compile(r"127\.0\.0\.1:[1-9]\d{0,4}")
 MAX_TTL_S = 366 * 24 * 3600
 MAX_SKIP_S = 3600
 
@@ -40,8 +42,9 @@ def control_token(folder: Path) -> str:
 class Control:
     """Answers /control/... to whoever has shown the token; the front lets nobody else come here."""
 
-    def __init__(self, host: Host, ca: str) -> None:
+    def __init__(self, host: Host, ca: str, *, guide: bool = False) -> None:
         self._host = host
+        self._guide = guide
         self._ca = ca
 
     async def handle(self, request: web.Request, path: list[str]) -> web.Response:
@@ -83,9 +86,18 @@ class Control:
         body = await _body(request, FIELDS)
         if not isinstance(body.get("skips", False), bool):
             raise HostError(422, "skips: give true or false.")
-        asked = {"addons": _addons(body), **_images(body), **_shape(body), "skips": body.get("skips", False)}
+        guide = {"guide": self._outside(body)} if "guide" in body else {}
+        asked = {"addons": _addons(body), **_images(body), **_shape(body), "skips": body.get("skips", False), **guide}
         cluster, new = await self._host.create(_text(body, "name"), self._deadline(body), asked)
         return json_response(self._shown(cluster), 201 if new else 200)
+
+    def _outside(self, body: Obj) -> str:
+        """Return the port of this machine that answers for a cluster's fault injection API, in guide mode alone."""
+        if not self._guide:
+            raise HostError(403, "guide: this host was started without --guide.")
+        if not LOOPBACK_PORT.fullmatch(place := _text(body, "guide")):
+            raise HostError(422, "guide: give a port of this machine, such as 127.0.0.1:8080.")
+        return place
 
     async def _skip(self, request: web.Request, name: str) -> web.Response:
         """Answer POST /control/clusters/NAME/skip: its time, after so many seconds of it have passed at once."""

@@ -53,7 +53,7 @@ ELSEWHERE = frozenset({"tests", "__main__", "command"})
 """Parts of the names of modules that no cluster's process needs."""
 
 
-def run_host(address: Address, data: Path) -> int:
+def run_host(address: Address, data: Path, *, guide: bool = False) -> int:
     """Run until SIGTERM or SIGINT; returns the exit status."""
     with listen(address) as sock, taken(data, PATIENCE_S), tempfile.TemporaryDirectory(prefix="kubesim-") as folder:
         _note_sockets(data / "sockets", Path(folder))
@@ -68,7 +68,7 @@ def run_host(address: Address, data: Path) -> int:
         ours, fronts = socket.socketpair()
         run = partial(cluster_process.run, authority, images)
         server = ForkServer(ours, Path(folder), run, chores)
-        front = partial(_front, fronts, sock, address, data, Path(folder), authority)
+        front = partial(_front, fronts, sock, address, data, Path(folder), authority, guide)
         return server.serve(partial(_run_front, front), fronts, sock)
 
 
@@ -121,6 +121,7 @@ async def _front(
     data: Path,
     folder: Path,
     authority: CertificateAuthority,
+    guide: bool,
 ) -> None:
     """Route connections to clusters until the fork server says stop, or is gone."""
     clock, stop = RealClock(), asyncio.Event()
@@ -136,7 +137,7 @@ async def _front(
 
     processes.on_stop = end
     await processes.connect(reader, writer)
-    control = Control(host, authority.pem.decode())
+    control = Control(host, authority.pem.decode(), guide=guide)
     async with AsyncExitStack() as stack:
         runner = _runner(control)
         await runner.setup()

@@ -156,6 +156,8 @@ class Fabric:
         """What its containers may take of the machine that we run on."""
         self.registry: Registry = lambda name, request: None
         """Answers of the registries outside that depend on their images."""
+        self.guide = ""
+        """The port of our machine at which the fault injection API of the user guide is; empty for none."""
         self._turn = 0
 
     def attached(self, address: str) -> bool:
