@@ -154,6 +154,11 @@ KUBESIM_TOKEN_FILE = KUBESIM_DIR / "control-token"
 # Set by `manage.py guide` alone: the practice cluster on which its fault injection API acts, for who sits at this
 # machine and without a token. Such an installation has no interviews: it answers none of the site's addresses.
 GUIDE_CLUSTER = env.text("GUIDE_CLUSTER")
+GUIDE_FOLDER = "faultline-guide-"
+if GUIDE_CLUSTER and not (DATA_DIR.name.startswith(GUIDE_FOLDER) and BIND == PUBLIC_HOST == "127.0.0.1"):
+    raise env.BadEnvironment(
+        "GUIDE_CLUSTER is for `manage.py guide`, which sets it by itself. Run: unset GUIDE_CLUSTER"
+    )
 
 # The image of candidates' toolboxes on real clusters (deploy/toolbox.Dockerfile); practice clusters know theirs.
 TOOLBOX_IMAGE = env.image("TOOLBOX_IMAGE")

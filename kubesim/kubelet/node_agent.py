@@ -58,9 +58,12 @@ class NodeAgent(HttpServer):
             inside = self._post.fabric.attached(request.source)
             if inside or not request.path.startswith(f"{self._base}/"):
                 raise Refusal(404, "Not Found")
-            return _json(200, self._route(request.method, request.path.removeprefix(self._base))(_body(request)))
+            answer = _json(200, self._route(request.method, request.path.removeprefix(self._base))(_body(request)))
         except Refusal as error:
-            return _json(error.status, {"detail": str(error)})
+            answer = _json(error.status, {"detail": str(error)})
+        if request.method == "POST" and not self._base:  # one that is hidden tells nobody
+            self._post.say(f'INFO:     "POST {request.path}" {answer.status}: {answer.body.decode()[:500]}')
+        return answer
 
     def _route(self, method: str, path: str) -> Callable[[Obj], Obj]:
         routes: dict[tuple[str, str], Callable[[Obj], Obj]] = {

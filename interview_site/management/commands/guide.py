@@ -60,6 +60,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         """Begin anew with the settings of guide mode, then serve until a signal."""
         if settings.GUIDE_CLUSTER != NAME:
+            _require_free(options["port"])
             _begin_in_guide_mode(options)
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -96,9 +97,7 @@ class Command(BaseCommand):
 
 def _begin_in_guide_mode(options: dict[str, Any]) -> None:
     """Become the same command with settings of its own; none of the installation's are taken over."""
-    if not 0 <= options["port"] <= 65535:
-        raise CommandError(f"--port: {options['port']} is no port; give a number from 1 to 65535.")
-    folder = tempfile.mkdtemp(prefix="faultline-guide-")
+    folder = tempfile.mkdtemp(prefix=settings.GUIDE_FOLDER)
     own = [f"DATA_DIR={folder}", f"GUIDE_CLUSTER={NAME}", f"KUBESIM_PORT={_free_port()}", f"BIND={LOOPBACK}"]
     unset = [part for name in UNSET for part in ("-u", name)]
     python = [sys.executable, "-W", "ignore", str(settings.BASE_DIR / "manage.py")]
@@ -178,6 +177,14 @@ def _write_private(path: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     draft.replace(path)
+
+
+def _require_free(port: int) -> None:
+    """Say at once that the port is taken, before a cluster is made."""
+    try:
+        socket.create_server((LOOPBACK, port)).close()
+    except (OSError, OverflowError) as exc:
+        raise CommandError(f"Port {port} cannot be used ({exc}). Choose another one with --port.") from exc
 
 
 def _free_port() -> int:
