@@ -19,9 +19,12 @@ from ninja.parser import Parser
 from ninja.responses import NinjaJSONEncoder
 
 from faults import clock, services
-from faults.api.access import Caller, needs
-from faults.api.problems import ApiProblem, ProblemOut, answer, not_found, problem_of
+from faults.api.access import needs
+from faults.api.network import router as network_router
+from faults.api.problems import ApiProblem, answer, not_found, problem_of
+from faults.api.recording import caller_of, recorded
 from faults.api.schemas import (
+    REFUSED,
     FaultListOut,
     FaultOut,
     GpuFaultIn,
@@ -30,8 +33,8 @@ from faults.api.schemas import (
     RecoveredOut,
     XidIn,
     XidTypesOut,
+    injected,
     shown,
-    status_of,
 )
 from faults.errors import ClusterError, FaultError, NotYet
 from faults.jobs import holder_name
@@ -40,7 +43,6 @@ from faults.services.api_tokens import INJECT, READ
 from faults.xids import Xid, xids
 
 MAX_LISTED = 500
-REFUSED = dict.fromkeys((400, 401, 403, 404, 409, 422, 502, 503), ProblemOut)
 router = Router(tags=["faults"])
 
 
@@ -100,7 +102,7 @@ def inject_gpu_fault(request: HttpRequest, body: GpuFaultIn) -> Any:
 @router.get("/faults", response={200: FaultListOut, **REFUSED}, auth=needs(READ), summary="List faults")
 def list_faults(request: HttpRequest, active_only: bool = False) -> Any:
     """Return the newest 500 faults, all or those that are not over."""
-    faults = InjectedFault.objects.filter(cluster=_caller(request).cluster).select_related("run").order_by("-id")
+    faults = InjectedFault.objects.filter(cluster=caller_of(request).cluster).select_related("run").order_by("-id")
     if active_only:
         faults = faults.filter(recovered_at__isnull=True)
     found = [shown(fault) for fault in faults[:MAX_LISTED]]
@@ -110,7 +112,7 @@ def list_faults(request: HttpRequest, active_only: bool = False) -> Any:
 @router.get("/faults/{fault_id}", response={200: FaultOut, **REFUSED}, auth=needs(READ), summary="Read a fault")
 def read_fault(request: HttpRequest, fault_id: str) -> Any:
     """Return the record of one fault."""
-    return shown(services.find_fault(cluster=_caller(request).cluster, fault_id=fault_id))
+    return shown(services.find_fault(cluster=caller_of(request).cluster, fault_id=fault_id))
 
 
 @router.post(
@@ -135,11 +137,6 @@ def delete_fault(request: HttpRequest, fault_id: str) -> Any:
     return _recover(request, fault_id)
 
 
-def _caller(request: HttpRequest) -> Caller:
-    caller: Caller = request.auth  # type: ignore[attr-defined]
-    return caller
-
-
 def _xid_type(xid: Xid) -> dict[str, Any]:
     errors = (
         f"CUDA error {xid.running} for running processes, {xid.new} for new ones" if xid.running else "no CUDA error"
@@ -155,8 +152,8 @@ def _inject(
     if xid not in xids():
         known = ", ".join(map(str, xids()))
         raise ApiProblem(404, "xid_unknown", f"Xid {xid} cannot be injected.", f"Use one of {known}.")
-    caller = _caller(request)
-    fault = _recorded(
+    caller = caller_of(request)
+    fault = recorded(
         caller,
         "fault.inject",
         f"gpu_xid_{xid} {node}/gpu{gpu}",
@@ -172,19 +169,11 @@ def _inject(
             details=details,
         ),
     )
-    name = xids()[xid].name
-    return {
-        "fault_id": fault.fault_id,
-        "status": status_of(fault),
-        "target": fault.target,
-        "injected_at": fault.run.injected_at,
-        "message": f"XID {xid} ({name}) injected on GPU {gpu} of {node}",
-        "expires_at": fault.run.deadline,
-    }
+    return injected(fault, f"XID {xid} ({xids()[xid].name}) injected on GPU {gpu} of {node}")
 
 
 def _recover(request: HttpRequest, fault_id: str) -> Any:
-    caller = _caller(request)
+    caller = caller_of(request)
 
     def recover() -> InjectedFault:
         try:
@@ -192,7 +181,7 @@ def _recover(request: HttpRequest, fault_id: str) -> Any:
         except NotYet:
             return services.find_fault(cluster=caller.cluster, fault_id=fault_id)
 
-    fault = _recorded(caller, "fault.recover", fault_id, recover)
+    fault = recorded(caller, "fault.recover", fault_id, recover)
     if fault.run.manual_command:
         raise ApiProblem(409, "needs_a_person", fault.run.error, f"Run: {fault.run.manual_command}")
     done = fault.recovered_at is not None
@@ -206,25 +195,6 @@ def _recover(request: HttpRequest, fault_id: str) -> Any:
     return Status(200 if done else 202, body)
 
 
-def _recorded(caller: Caller, action: str, subject: str, act: Callable[[], InjectedFault]) -> InjectedFault:
-    """Do something, and write down who asked for it and what became of it."""
-    try:
-        fault = act()
-    except (ClusterError, FaultError) as exc:
-        problem = problem_of(exc)
-        services.note_api_event(
-            cluster=caller.cluster,
-            actor=caller.name,
-            action=action,
-            subject=subject,
-            outcome=problem.code,
-            detail=problem.detail,
-        )
-        raise problem from exc
-    services.note_api_event(cluster=caller.cluster, actor=caller.name, action=action, subject=fault.fault_id)
-    return fault
-
-
 def make_api(docs_decorator: Callable[[Any], Any] | None = None) -> NinjaAPI:
     """Return the API with its refusals in one shape."""
     api = NinjaAPI(
@@ -236,6 +206,7 @@ def make_api(docs_decorator: Callable[[Any], Any] | None = None) -> NinjaAPI:
         docs_decorator=docs_decorator,
     )
     api.add_router("", router)
+    api.add_router("/faults/network", network_router)
     for kind in (ApiProblem, ClusterError, FaultError):
         api.add_exception_handler(kind, _refused)
     api.add_exception_handler(ValidationError, _invalid)

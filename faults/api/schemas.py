@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from faults.api.problems import ProblemOut
 from faults.models import FaultRun, InjectedFault
 from faults.services.injected_faults import MAX_SECONDS
 
@@ -22,6 +23,8 @@ GpuNumber = Annotated[int, Field(ge=0, le=63, description="As `nvidia-smi -L` nu
 Seconds = Annotated[
     int | None, Field(ge=1, le=MAX_SECONDS, description="null: until it is recovered, at most eight hours.")
 ]
+REFUSED = dict.fromkeys((400, 401, 403, 404, 409, 422, 502, 503), ProblemOut)
+"""The answers that every route may give."""
 FaultStatus = Literal["pending", "injected", "active", "recovering", "recovered", "failed"]
 Run = FaultRun.Status
 _STATUSES: dict[str, FaultStatus] = {
@@ -145,6 +148,18 @@ def status_of(fault: InjectedFault) -> FaultStatus:
     if fault.run.status == Run.INJECTING and fault.run.injected_at:
         return "injected"
     return _STATUSES[fault.run.status]
+
+
+def injected(fault: InjectedFault, message: str) -> dict[str, Any]:
+    """Return the answer to an injection."""
+    return {
+        "fault_id": fault.fault_id,
+        "status": status_of(fault),
+        "target": fault.target,
+        "injected_at": fault.run.injected_at,
+        "message": message,
+        "expires_at": fault.run.deadline,
+    }
 
 
 def shown(fault: InjectedFault) -> dict[str, Any]:

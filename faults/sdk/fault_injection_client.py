@@ -111,6 +111,30 @@ class FaultInjectionClient:
         }
         return _fault(self._ask("POST", "/api/v1/faults/gpu/inject", body))
 
+    def inject_network_partition(
+        self,
+        partition_type: str,
+        source: str,
+        target: str,
+        namespace: str,
+        duration: int | None = None,
+        **parameters: Any,
+    ) -> Fault:
+        """Keep pods from each other by a NetworkPolicy; ``parameters`` are ports, block and dns."""
+        body = {
+            "partition_type": partition_type,
+            "source": source,
+            "target": target,
+            "parameters": {"namespace": namespace, **parameters},
+            "duration": duration,
+        }
+        return _fault(self._ask("POST", "/api/v1/faults/network/inject", body))
+
+    def cleanup_network_policies(self, namespace: str) -> list[str]:
+        """End every network fault in a namespace; return the names of the policies that were deleted."""
+        answer = self._ask("POST", f"/api/v1/faults/network/cleanup?{urlencode({'namespace': namespace})}")
+        return list(answer["deleted_policy_names"])
+
     def delete_fault(self, fault_id: str) -> Fault:
         """End a fault, and wait until it has ended. One that is over already stays as it is."""
         end = time.monotonic() + self.timeout

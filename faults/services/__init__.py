@@ -20,6 +20,7 @@ from faults.services.credentials import (
     refusing_clusters,
 )
 from faults.services.granting import grant_rights, number_of_grants
+from faults.services.injected_faults import MAX_SECONDS as MAX_FAULT_SECONDS
 from faults.services.injected_faults import (
     GpuHasFault,
     NoSuchFault,
@@ -72,6 +73,7 @@ __all__ = [
     "CandidateAccess",
     "CandidateGrants",
     "GpuHasFault",
+    "MAX_FAULT_SECONDS",
     "NoSuchFault",
     "PanicOutcome",
     "PlannedFault",

@@ -95,6 +95,7 @@ def inject_xid(
 
 def inject_fault(*, cluster: Cluster, planned: PlannedFault, by: str, holder: str) -> InjectedFault:
     """Write a fault down, then let it happen. Raises what ``inject_run`` does, after everything was taken back."""
+    refuse_while_engaged(cluster)
     fault = _write_down(cluster, planned, by)
     try:
         _inject_patiently(fault.run_id, holder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from datetime import timedelta
 
@@ -224,7 +225,73 @@ def test_the_log_layer_leaves_the_gpu_to_its_processes(program, fault, kube):
     assert allocatable(kube) == "2"
 
 
+PARTITION = {
+    "partition_type": "frontend_worker",
+    "source": "frontend",
+    "target": "app=worker",
+    "parameters": {"namespace": "default", "ports": [8000]},
+}
+NETWORK = "/api/v1/faults/network/inject"
+
+
+def policies(kube):
+    return {obj["metadata"]["name"]: obj for obj in kube.list("networking.k8s.io/v1", "NetworkPolicy", "default")}
+
+
+def test_a_partition_is_a_policy_that_goes_with_the_fault(program, kube):
+    status, body = program.send("POST", NETWORK, PARTITION)
+    assert (status, body["status"]) == (200, "active")
+    [(name, policy)] = policies(kube).items()
+    assert body["target"] == f"default/{name}"
+    assert policy["spec"]["podSelector"]["matchLabels"] == {"app": "worker"}
+    assert "nvidia.com/dynamo-component-type" in json.dumps(policy["spec"]["ingress"])
+    assert program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")[1]["status"] == "recovered"
+    assert policies(kube) == {}
+
+
+def test_a_policy_does_not_tell_candidates_what_it_is_for(program, kube):
+    program.send("POST", NETWORK, PARTITION)
+    [policy] = policies(kube).values()
+    assert not re.search(r"\bfault|inject|partition", json.dumps(policy).lower())
+    program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
+
+
+def test_the_clean_up_ends_all_partitions_of_a_namespace(program, kube):
+    for _ in range(2):
+        assert program.send("POST", NETWORK, PARTITION)[0] == 200
+    names = sorted(policies(kube), reverse=True)
+    assert program.send("POST", "/api/v1/faults/network/cleanup?namespace=other")[1]["policies_deleted"] == 0
+    _, body = program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
+    assert (body["policies_deleted"], sorted(body["deleted_policy_names"], reverse=True)) == (2, names)
+    assert policies(kube) == {}
+    assert program.send("GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"mode": "chaos_mesh"}, "invalid_request"),
+        ({"source": "no pods at all"}, "partition_invalid"),
+        ({"partition_type": "custom"}, "partition_invalid"),
+        ({"parameters": {"namespace": "default", "block": "all"}}, "partition_invalid"),
+        ({"parameters": {"namespace": "default", "target_pod_prefix": "x"}}, "invalid_request"),
+        ({"parameters": {"namespace": "Not one"}}, "invalid_request"),
+    ],
+)
+def test_a_partition_that_cannot_be_is_refused(program, kube, change, code):
+    status, body = program.send("POST", NETWORK, {**PARTITION, **change})
+    assert (status, body["code"], policies(kube)) == (422, code, {})
+
+
+def test_a_partition_of_a_namespace_that_is_missing_leaves_nothing(program):
+    status, body = program.send("POST", NETWORK, {**PARTITION, "parameters": {"namespace": "missing"}})
+    assert (status, body["code"]) == (404, "not_in_cluster")
+    assert program.send("GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
+
+
 ROUTES = [
+    ("POST", NETWORK, INJECT),
+    ("POST", "/api/v1/faults/network/cleanup", INJECT),
     ("GET", "/api/v1/faults", READ),
     ("GET", "/api/v1/faults/gpu/xid-types", READ),
     ("GET", "/api/v1/faults/none-00000000", READ),

@@ -191,6 +191,17 @@ def test_the_api_and_the_agents_tell_what_they_have_done(guide, blocks, kubectl)
     assert "POST /inject" in guide.run_shell(commands(log)[0])
 
 
+def test_the_network_guide_partitions_and_cleans_up(guide):
+    blocks = [
+        match[2] for match in BLOCK.finditer((SDK / "NETWORK_FAULT_GUIDE.md").read_text()) if match[1] == "python"
+    ]
+    one_block = "\n".join(blocks).replace("FaultInjectionClient()", f"FaultInjectionClient('{guide.url}')")
+    guide.run_python(one_block)
+    [fault, *_] = ask(guide, "GET", "/api/v1/faults")[1]["faults"]
+    assert (fault["type"], fault["status"]) == ("network_frontend_worker", "recovered")
+    assert fault["target"].startswith("dynamo-oviya/fault-injection-network-frontend-worker-")
+
+
 def test_guide_mode_answers_this_machine_alone_and_no_page_of_another_site(guide):
     assert ask(guide, "GET", "/api/v1/faults", Origin="https://example.com")[1]["code"] == "other_origin"
     with urllib.request.urlopen(f"{guide.url}/health", timeout=30) as answer:
