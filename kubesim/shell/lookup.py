@@ -28,11 +28,6 @@ class Answer:
     exists: bool = True
 
     @property
-    def code(self) -> str:
-        """The response code."""
-        return "NOERROR" if self.exists else "NXDOMAIN"
-
-    @property
     def addresses(self) -> list[str]:
         """The addresses among the records."""
         return [record.value for record in self.records if record.kind == "A"]

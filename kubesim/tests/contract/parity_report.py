@@ -36,10 +36,10 @@ LEFT_OUT = (
     "volumes a driver can attach, nor ReadWriteOncePod. Ranges of service addresses never say that they are ready. "
     "Annotations of pods choose no profiles of AppArmor and seccomp, but may not ask for none. Prometheus has no "
     "functions of angles, logarithms and dates, no @ modifier, no clamp, deriv, idelta, stdvar, timestamp, "
-    "label_join and count_values, predict_linear, quantile_over_time, stddev and sqrt, and neither formats queries "
-    "nor tells of exemplars, Alertmanagers, the metadata of targets, the state of its storage and how far its log "
-    "was replayed. Nobody is warned of ports that several containers declare, or of owners that an object names "
-    "twice."
+    "label_join and count_values, predict_linear, quantile_over_time, stddev and sqrt, no pages of its flags and "
+    "state (its API tells them), and neither formats queries nor tells of exemplars, Alertmanagers, the metadata of "
+    "targets, the state of its storage and how far its log was replayed. Nobody is warned of ports that several "
+    "containers declare, or of owners that an object names twice."
 )
 NODES_LEFT_OUT = (
     "On nodes there is no dcgmi: DCGM speaks through its exporter alone. nvidia-smi sets neither clocks (-ac, -lmc, "
@@ -55,14 +55,15 @@ NODES_LEFT_OUT = (
 """Features that the programs of nodes leave out."""
 TOOLS_LEFT_OUT = (
     "Of tools in containers, awk has no functions of one's own, no getline, pipes and files to print to, no do "
-    "loops, no gensub, close, system and clock, no random numbers, logarithms and angles; sed has no hold space, "
-    "no jumps, no steps of lines and none of D, F, l, P, Q, r, R, T, w, x, y and z, and neither -s nor -z; find "
-    "tests neither owners, permissions, links, times of access nor regular expressions, and has no -ls, -ok, "
-    "-execdir, -printf and -quit; vi repeats nothing, marks no lines and does not redo; sort neither checks, "
-    "begins keys within fields nor has -o, uniq compares whole lines, dd skips nothing, checksums are not checked, "
-    "tar excludes nothing, and ls, cat, cut, diff and xargs have their usual options alone. There is no man, nice, "
-    "tput and yq. Terraform there has no sensitive values, no import blocks (it has the command), no directives "
-    "and strip markers in templates, and the common functions alone; it refuses the rest by name."
+    "loops, no gensub, close, system and clock, no random numbers, logarithms and angles; sed has no hold space, no "
+    "jumps, no steps of lines and none of D, F, l, P, Q, r, R, T, w, x, y and z, and neither -s nor -z; find tests "
+    "neither owners, permissions, links, times of access nor regular expressions, and has no -ls, -ok, -execdir, "
+    "-printf and -quit; vi repeats nothing, marks no lines and does not redo; sort neither checks, begins keys "
+    "within fields nor has -o, uniq compares whole lines, dd skips nothing, checksums are not checked, tar excludes "
+    "nothing, and ls, cat, cut, diff and xargs have their usual options alone. apt and pip install nothing and ask "
+    "no archive. There is no man, nice, tput and yq. Terraform there has no sensitive values, no import blocks (it "
+    "has the command), no directives and strip markers in templates, and the common functions alone; it refuses the "
+    "rest by name."
 )
 """Features that the tools of containers leave out."""
 SIGNS_OF_SIMULATION = (
