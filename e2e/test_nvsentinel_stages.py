@@ -113,6 +113,15 @@ async def test_what_needs_no_cordon_is_as_designed_once_its_event_is_there(guard
     assert "neither cordoned nor drained" in verdict.text
 
 
+async def test_what_another_xid_does_to_the_node_is_not_put_down_to_one_that_cordons_nothing(guarded):
+    guarded.strike(95, gpu=1)
+    guarded.strike(43)
+    stages, verdict = await guarded.follow(90, step=10)
+    assert states(stages)["detected"] == "done"
+    assert states(stages)["remediating"] == "not planned"
+    assert verdict.outlook == Outlook.AS_DESIGNED
+
+
 async def test_a_drain_that_waits_for_pods_is_stuck_and_says_for_which(guarded):
     await guarded.load()
     guarded.strike(79, gpu=5)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC
 from enum import StrEnum
 from typing import Any
 
@@ -15,7 +16,7 @@ from faults.errors import ClusterError
 from faults.fault_preview import COMBINED, CUDA, GPU, takes_gpu_away
 from faults.gpu_reads import OPERATOR, operator_pod
 from faults.kube.client import Kube
-from faults.nvsentinel.watched import MONITOR, NAMESPACE, GpuFault
+from faults.nvsentinel.watched import MONITOR, NAMESPACE, GpuFault, parse_time
 from faults.xids import xids
 
 MAX_LINES, MAX_LINE = 8, 300
@@ -67,7 +68,8 @@ def _agent(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
         return FaultCheck(title, command, Outcome.UNEXPECTED, f"{why} Look at the pods' events.")
     known = {str(one["fault_id"]): one for one in agent.faults(kube)}
     if name in known:
-        ends = f"It ends by itself at {known[name].get('expires_at', 'its deadline')}."
+        until = parse_time(known[name].get("expires_at"))
+        ends = f"It ends by itself at {until.astimezone(UTC):%H:%M:%S} UTC." if until else ""
         return FaultCheck(title, command, Outcome.EXPECTED, ends, (f"{agent.pod}: {name}",))
     if fault.over_at is not None:
         return FaultCheck(title, command, Outcome.EXPECTED, "It was taken back, and the agent has let go of it.")

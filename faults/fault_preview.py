@@ -22,6 +22,11 @@ REPAIRS = {
 }
 APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Those that NVIDIA's device plugin ignores."""
+GUIDE_ERRORS = {
+    43: "The guide names 702 (launch timed out), which CUDA's headers keep for GPUs with a display's time limit.",
+    74: "The guide names 217 (no peer access), which by CUDA's headers is of devices that cannot reach each other.",
+}
+"""The Xids for which we follow CUDA's headers and not the user guide of GPU fault injection."""
 NOT_SHOWN = "Nothing: this layer is not chosen."
 NO_SERIAL = "<serial number>"
 
@@ -89,7 +94,8 @@ def _log(xid: Xid, gpu: GpuFacts, in_device: bool) -> tuple[str, tuple[str, ...]
 
 
 def _cuda(xid: Xid) -> tuple[str, tuple[str, ...]]:
-    return VICTIMS[xid.victims], (_error("running process", xid.running), _error("new process", xid.new))
+    text = " ".join(filter(None, (VICTIMS[xid.victims], GUIDE_ERRORS.get(xid.code))))
+    return text, (_error("running process", xid.running), _error("new process", xid.new))
 
 
 def _error(who: str, code: int) -> str:

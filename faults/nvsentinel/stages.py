@@ -71,10 +71,11 @@ class Stage:
 def find_stages(fault: GpuFault, watched: Watched, seen: Mapping[str, datetime] | None = None) -> tuple[Stage, ...]:
     """Return the stages of a fault. ``seen``: when an observer first saw each; the objects forget most of it."""
     node = NodeState.find(watched, fault.node)
-    reached = _reached(fault, watched, node) if node else {}
+    cordons = xids()[fault.xid].sentinel.cordons
+    reached = _reached(fault, watched, node, cordons) if node else {}
     times: Times = {**(seen or {}), **{name: at or (seen or {}).get(name) for name, at in reached.items()}}
     failed = _FAILED.get(node.state, "") if node else ""
-    if not xids()[fault.xid].sentinel.cordons and "quarantined" not in times:
+    if not cordons:
         return tuple(_of_event(name, times) for name in STAGES)
     times = _in_order(times)
     last = max((STAGES.index(name) for name in times), default=-1)
@@ -110,10 +111,15 @@ def _stage(index: int, times: Times, last: int, failed: str) -> Stage:
     return Stage(name, StageState.NOW if index == last + 1 and not failed else StageState.WAITING)
 
 
-def _reached(fault: GpuFault, watched: Watched, node: NodeState) -> Times:
-    """Return the stages that the objects prove, with the times that they tell."""
-    order = order_of(watched, fault)
+def _reached(fault: GpuFault, watched: Watched, node: NodeState, cordons: bool) -> Times:
+    """Return the stages that the objects prove, with the times that they tell.
+
+    Where this Xid does not cordon, a quarantine of its node is due to another one.
+    """
     times = _detected(fault, watched, node)
+    if not cordons:
+        return times
+    order = order_of(watched, fault)
     if node.is_held and is_since(node.stamped_at(CORDONED_AT), fault):
         proven = STAGES.index(_REACHED.get(node.state, "quarantined"))
         times |= {name: times.get(name) for name in STAGES[: proven + 1] if name != "draining" or proven == 2}

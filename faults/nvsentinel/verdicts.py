@@ -66,7 +66,7 @@ def judge(fault: GpuFault, stages: Sequence[Stage], watched: Watched, now: datet
         return early
     if "detected" not in done and "quarantined" not in done:
         return _undetected(fault, watched, now)
-    if not path.cordons and "quarantined" not in done:
+    if not path.cordons:
         return Verdict(
             Outlook.AS_DESIGNED,
             f"Xid {fault.xid} is an event with the action {path.action}: the node is neither cordoned nor drained.",
@@ -157,12 +157,12 @@ def _draining(fault: GpuFault, node: NodeState, watched: Watched, since: datetim
         logs = LOGS.format(app="node-drainer")
         return Verdict(Outlook.STUCK, "The drain has failed, for good.", "Drain the node by hand.", logs)
     event = awaited_pods(watched, fault)
-    waits = f" {event.get('message', '')}" if event is not None else ""
+    waits = str(event.get("message", "")) if event is not None else "Waiting for pods to finish."
     if now - since <= DRAIN:
-        return Verdict(Outlook.UNDER_WAY, f"The node is being drained.{waits}")
+        return Verdict(Outlook.UNDER_WAY, f"The node is being drained. {waits}")
     return Verdict(
         Outlook.STUCK,
-        f"Waiting for pods to finish.{waits}",
+        waits,
         "In the mode AllowCompletion it waits for ever: end the pods, or change the mode of their namespace.",
         f"kubectl drain {fault.node} --ignore-daemonsets --delete-emptydir-data",
     )

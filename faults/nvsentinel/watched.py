@@ -1,6 +1,6 @@
 """NVSentinel's marks on nodes: conditions, labels, annotations, events and the orders of its janitor.
 
-Names and formats are those that its modules write; its documentation has others (``docs/gpu-faults.md``).
+Names and formats are those that its modules write; its documentation has others.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from faults.models import Cluster, FaultRun, InjectedFault
 from faults.session_agents import PRACTICE_IMAGE, SessionAgents
 from sessions import jobs, panels, services
 from sessions.models import InterviewSession
+from sessions.observer.sentinel_watch import xid_faults
 from sessions.services import phases
 from sessions.tests.conftest import eventually
 
@@ -107,6 +108,7 @@ def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, 
     assert "GPU has fallen off the bus." in text
     assert "nvidia.com/gpu goes from 8 to 7" in text
     assert "address of GPU" not in text  # nvidia-smi has told it
+    assert "The guide names 217" in ask(standing, {"xid": "74"})[1]
     chosen = {"node": node.name, "gpu": "1", "xid": "79", "layers": "combined", "seconds": "300"}
     status, text = ask(standing, chosen, send=True)
     assert (status, f"Xid 79 is on GPU 1 of {node.name}." in text) == (200, True)
@@ -117,6 +119,7 @@ def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, 
     panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
     assert "GPU has fallen off the bus" in panel
     assert "Take back" in panel
+    assert [(one.node, one.gpu, one.xid) for one in xid_faults(standing.cluster)] == [(node.name, 1, 79)]
     assert (fault.run.deadline - fault.created_at).total_seconds() == 300
 
     status, text = ask(standing, path=f"{fault.fault_id}/checks/")

@@ -95,7 +95,7 @@ def _inject(request: HttpRequest, session: InterviewSession, form: GpuFaultForm)
         return replies.back(request, session)
     told = form.cleaned_data
     done = f"Xid {told['xid']} is on GPU {told['gpu']} of {told['node']}."
-    return _answer(request, session, {"form": form, "effects": _effects(session, form), "done": done})
+    return _answer(request, session, {"done": done})
 
 
 def _effects(session: InterviewSession, form: GpuFaultForm) -> list[Effect]:
