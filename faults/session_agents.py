@@ -1,7 +1,8 @@
 """A session's node agents: one on each node, for scenarios whose faults are those of hardware and nodes.
 
 They run in a namespace of their own, which the candidate cannot read, from an image that says nothing of faults. They
-answer below a secret path alone, since a candidate's pod may reach their addresses.
+answer below a secret path alone, since a candidate's pod may reach their addresses. On real nodes they open the log of
+the kernel, which containers get only with every privilege, and give that up before they listen (``faults/agent``).
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ PRACTICE_IMAGE = "ghcr.io/platform-tools/node-agent:1"
 """The image on simulated nodes, which know its program."""
 NAME = "node-agent"
 KEY_BYTES = 12
+STATE = "/var/lib/node-agent"
+KERNEL_LOG = "/dev/kmsg"
+PRIVILEGED_PODS = {"pod-security.kubernetes.io/enforce": "privileged"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,11 @@ class SessionAgents:
 def objects(agents: SessionAgents) -> list[Obj]:
     """Return the namespace and the daemon set."""
     return [
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SESSION.namespace}},
+        {
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": {"name": SESSION.namespace, "labels": dict(PRIVILEGED_PODS)},
+        },
         {
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
@@ -73,8 +81,16 @@ def _pod(agents: SessionAgents) -> Obj:
                 "args": [f"{BASE_PATH}/{agents.key}"],
                 "ports": [{"name": "http", "containerPort": SESSION.port}],
                 "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}, "limits": {"memory": "128Mi"}},
-                "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                "securityContext": {"privileged": True, "readOnlyRootFilesystem": True},
+                "volumeMounts": [
+                    {"name": "state", "mountPath": STATE},
+                    {"name": "kernel-log", "mountPath": KERNEL_LOG},
+                ],
             }
+        ],
+        "volumes": [
+            {"name": "state", "hostPath": {"path": STATE, "type": "DirectoryOrCreate"}},
+            {"name": "kernel-log", "hostPath": {"path": KERNEL_LOG}},  # no type: a simulated node has a file there
         ],
     }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -119,8 +120,12 @@ class NodeFaults:
             except Refusal:
                 continue
         held = {fault.lease for fault in state.faults.values()}
-        for holder in [holder for holder, until in state.leases.items() if until <= now and holder not in held]:
-            del state.leases[holder]  # in the file they are over as well: they have their moment
+        over = [holder for holder, until in state.leases.items() if until <= now and holder not in held]
+        for holder in over:
+            del state.leases[holder]
+        if over:
+            with suppress(Refusal):  # in the file they are over as well: they have their moment
+                self._file.save(state)
 
     def _lines(self, fault: Fault, gpu: Gpu) -> Lines:
         named = _named_gpus(self._log.records)

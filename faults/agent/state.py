@@ -66,9 +66,15 @@ class StateFile:
         return state if state.boot_id == boot_id else State(boot_id)
 
     def save(self, state: State) -> None:
-        """Write the state. Raises Refusal where the node does not let it."""
+        """Write the state; where there is nothing to know, nothing is left on the node.
+
+        Raises Refusal where the node does not let it.
+        """
         part = self._path.with_suffix(".part")
         try:
+            if not (state.leases or state.faults):
+                self._path.unlink(missing_ok=True)
+                return
             with open(part, "w", encoding="utf-8", opener=_private) as file:
                 json.dump(asdict(state), file)
                 file.flush()

@@ -230,6 +230,14 @@ def test_after_a_reboot_nothing_is_left(agent):
     assert inject(agent)[0] == 403
 
 
+def test_nothing_is_left_on_the_node_once_the_last_lease_is_over(agent):
+    inject(agent)
+    assert [path.name for path in (agent.folder / "state").iterdir()] == ["state.json"]
+    agent.wait(700)
+    assert agent.ask("GET", "/faults")[1]["count"] == 0
+    assert list((agent.folder / "state").iterdir()) == []
+
+
 def test_a_state_file_that_cannot_be_read_is_set_aside(agent):
     agent.stop()
     (agent.folder / "state" / "state.json").write_text("{")

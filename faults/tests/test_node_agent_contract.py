@@ -55,7 +55,9 @@ def simulated(practice_host, django_db_setup, django_db_blocker, tmp_path_factor
     folder = tmp_path_factory.mktemp("pack")
     node_fault_packs.write(folder, {"kind": "xid", "node": "${cluster.node}", "xid": 79}, gpus=7)
     pack = packs.parse(packs.load_folder(folder / node_fault_packs.SLUG)).bind()
-    with override_settings(**practice_host.settings):
+    with override_settings(**practice_host.settings), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("faults.kube.client.TIMEOUT", (10.0, 60.0))  # as the fixture `practice`: for a busy machine
+        patch.setattr("faults.practice.TIMEOUT_S", 60)
         with django_db_blocker.unblock():
             name, until = f"t-{uuid.uuid4().hex[:10]}", datetime.now(UTC) + timedelta(hours=9)
             cluster = services.ensure_practice_cluster(name=name, deadline=until, packs=[pack], skips=True)
