@@ -1,8 +1,8 @@
 """A session's node agents: one on each node, for scenarios whose faults are those of hardware and nodes.
 
 They run in a namespace of their own, which the candidate cannot read, from an image that says nothing of faults. They
-answer below a secret path alone, since a candidate's pod may reach their addresses. On real nodes they open the log of
-the kernel, which containers get only with every privilege, and give that up before they listen (``faults/agent``).
+answer below a secret path alone, since a candidate's pod may reach their addresses. On real nodes they open the
+kernel log, which takes a privileged container, and give up every privilege before they listen (``faults/agent``).
 """
 
 from __future__ import annotations
