@@ -25,6 +25,8 @@ SERVICES = ("kubelet", "containerd", "nvidia-fabricmanager")
 PARTS = ("library", "module", "toolkit")
 RESOURCES = ("memory", "disk", "inodes", "pids")
 LAYERS = ("combined", "log", "cuda")
+WRITERS = ("driver", "doubled", "kernel")
+"""Forms of the lines on real nodes, for readers of dmesg and of journald (faults/agent/kernel_log.py)."""
 MAX_GPUS = 16
 NO_LEASE = AgentLease("nobody")
 _NODE: Schema = {"type": "string", "minLength": 1, "maxLength": 253}
@@ -134,19 +136,22 @@ class Xid(NodeFaultKind):
         "xid": {"type": ["integer", "string"]},
         "gpu": {"type": ["integer", "string"]},
         "layers": {"type": "string"},
+        "writer": {"type": "string"},
     }
     required = ("node", "xid")
 
     def changes(self, spec: Obj) -> Sequence[NodeFault]:
         """Return the one fault."""
         about = {"xid_type": _number(spec["xid"]), "gpu_id": _number(spec.get("gpu", 0))}
-        return [NodeFault(spec["node"], {"kind": "xid", **about, "layers": spec.get("layers", LAYERS[0])})]
+        writer = {"writer": spec["writer"]} if "writer" in spec else {}
+        return [NodeFault(spec["node"], {"kind": "xid", **about, "layers": spec.get("layers", LAYERS[0]), **writer})]
 
     def check(self, spec: Obj) -> None:
         """Refuse Xids that the table does not have, GPUs that no node has, and unknown layers."""
         _check_number(spec, "xid", xids())
         _check_number(spec, "gpu", range(MAX_GPUS))
         _check_word(spec, "layers", LAYERS)
+        _check_word(spec, "writer", WRITERS)
 
 
 class Service(NodeFaultKind):

@@ -16,6 +16,7 @@ from faults import packs, selectors, services, session_agents
 from faults import practice as practice_clusters
 from faults.engine.model import Request
 from faults.engine.node_agents import find_agent
+from faults.injectors import KINDS
 from faults.tests import node_fault_packs
 from faults.tests.real_agents import RealAgent
 from faults.tests.test_hostile_pods import eventually
@@ -219,3 +220,13 @@ def test_what_cannot_be_done_is_refused_with_a_reason(agent, method, route, body
     found, said = agent.ask(method, route, whole)
     assert (found, active(agent)) == (status, [])
     assert said["detail"]
+
+
+def test_an_xid_step_of_a_pack_is_what_the_agents_take(agent):
+    """The engine's own request, with every field that a step may have."""
+    spec = {"node": "n", "xid": 94, "gpu": 1, "layers": "log", "writer": "doubled"}
+    KINDS["xid"].check(spec)
+    (change,) = KINDS["xid"].changes(spec)
+    status, said = agent.ask("POST", "/inject", {**change.fault, "fault_id": "one", "lease": HOLDER})
+    assert (status, said["xid_type"]) == (200, 94)
+    assert agent.ask("POST", "/inject", {**change.fault, "fault_id": "one", "lease": HOLDER})[0] == 200
