@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import yaml
@@ -86,22 +86,22 @@ def _job(entry: Mapping[str, Any], fallback: str, duration: Callable[[str, str],
 
 
 def targets(jobs: Iterable[Job], objects: Lister) -> Iterator[Found]:
-    """Yield every target that is left after relabelling."""
+    """Yield every target that is left after relabelling; what jobs find in the same role is looked up once."""
+    find = cache(lambda role: [*_ROLES[role](objects)])
     for job in jobs:
-        for labels in _discovered(job, objects):
+        for labels in _discovered(job, find):
             found = _target(job, labels)
             if found is not None:
                 yield found
 
 
-def _discovered(job: Job, objects: Lister) -> Iterator[dict[str, str]]:
+def _discovered(job: Job, find: Callable[[str], list[dict[str, str]]]) -> Iterator[dict[str, str]]:
     for entry in job.static:
         for address in entry.get("targets") or ():
             yield {"__address__": str(address), **{k: str(v) for k, v in (entry.get("labels") or {}).items()}}
     for entry in job.discoveries:
-        role = _ROLES.get(str(entry.get("role")))
         names = set((entry.get("namespaces") or {}).get("names") or ())
-        for labels in role(objects) if role else ():
+        for labels in find(str(entry["role"])):
             if not names or labels.get(f"{META}namespace") in names:
                 yield labels
 

@@ -114,6 +114,20 @@ def test_every_role_finds_its_addresses(cluster, role, url, labels):
     assert found[0].labels["job"] == "j"
 
 
+def test_jobs_of_one_role_look_at_the_cluster_once_and_find_the_same(cluster):
+    jobs = [{"job_name": name, "kubernetes_sd_configs": [{"role": "pod"}]} for name in ("one", "other")]
+    asked = []
+    found = list(
+        targets(
+            load(yaml.safe_dump({"scrape_configs": jobs}), parse_duration),
+            lambda resource: asked.append(resource) or cluster(resource),
+        )
+    )
+    assert [item.labels["job"] for item in found] == ["one", "other"]
+    assert found[0].url == found[1].url
+    assert asked == ["pods"]
+
+
 def test_a_pod_is_scraped_where_its_annotation_says(monitor):
     found = ask(monitor, "up", 60)[0]["metric"]
     assert found == {"__name__": "up", "job": "pods", "instance": "10.64.0.5:9400", "app": "nvidia-dcgm-exporter"}

@@ -187,7 +187,7 @@ class Observer:
 
     def _follow(self) -> None:
         """Begin to watch sessions that got a cluster, and let go of those whose cluster is gone."""
-        wanted = {session.pk: session for session in _with_cluster()}
+        wanted = {session.pk: session for session in _with_cluster().only("uuid", "state")}
         for pk in [pk for pk in self._watches if pk not in wanted or self._must_be_renewed(pk)]:
             self._let_go(pk)
             if pk not in wanted:
@@ -195,9 +195,9 @@ class Observer:
         in_progress = dict(_in_progress().values_list("pk", "state"))
         fresh = [wanted[pk] for pk in wanted.keys() - self._watches.keys()]
         waiting = self._find_waiting(fresh) if State.PREPARING in in_progress.values() else {}
-        for session in fresh:
-            if session.pk not in waiting:
-                self._begin(session)
+        starting = [session.pk for session in fresh if session.pk not in waiting]
+        for session in _whole(starting) if starting else ():
+            self._begin(session)
         self._ready_since = waiting
         self._mark_progress(in_progress.keys())
         self._is_busy = bool(in_progress or self._watches or wanted)
@@ -289,11 +289,16 @@ def _with_cluster() -> QuerySet[InterviewSession]:
     While one is prepared, nobody sees its cluster; to follow it would take a third of the time from all that are.
     """
     sessions = _open_sessions().exclude(state=State.PREPARING)
-    followed = sessions.filter(cluster__isnull=False, cluster__released_at__isnull=True)
-    return followed.select_related("cluster", "environment").defer("environment__fingerprint_before")
+    return sessions.filter(cluster__isnull=False, cluster__released_at__isnull=True).order_by()
+
+
+def _whole(pks: Collection[int]) -> QuerySet[InterviewSession]:
+    """Return those of some sessions that are still to be followed, with what only the beginning needs of them."""
+    sessions = _with_cluster().filter(pk__in=pks).select_related("cluster", "environment")
+    return sessions.defer("environment__fingerprint_before")
 
 
 def _in_progress() -> QuerySet[InterviewSession]:
     under_way = StagedPart.objects.filter(asked_at__isnull=False, began_at=None, skipped_at=None)
     is_changing = Q(state=State.PREPARING) | Q(release_asked_at__isnull=False) | Q(pk__in=under_way.values("session"))
-    return _open_sessions().filter(is_changing)
+    return _open_sessions().filter(is_changing).order_by()

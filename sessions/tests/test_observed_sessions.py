@@ -6,6 +6,8 @@ import threading
 import uuid
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from faults import selectors as fault_selectors
 from faults.models import FaultRun
@@ -67,6 +69,9 @@ def test_a_cluster_is_followed_once_its_session_is_prepared(observer, broken, mo
     InterviewSession.objects.filter(pk=broken.pk).update(state="ready")
     active._follow()
     assert list(active._watches) == [broken.pk]
+    with CaptureQueriesContext(connection) as asked:
+        active._follow()
+    assert not [query for query in asked.captured_queries if "kubeconfig" in query["sql"]]
     active._stand_down()
 
 
