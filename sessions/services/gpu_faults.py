@@ -60,29 +60,37 @@ def inject_gpu_fault(
     cluster = _cluster(session)
     with transaction.atomic():
         require(locked(session), [State.LIVE], "inject a fault")
-    assert session.environment is not None  # its agents are known
-    deadline = session.environment.deadline
-    left = None if deadline is None else max(1, round((deadline - clock.now()).total_seconds()))
-    lasts = min((value for value in (seconds, left) if value is not None), default=None)
     with _in_words():
         fault = fault_services.inject_xid(
             cluster=cluster,
             node=node,
             xid=xid,
             gpu=gpu,
-            seconds=lasts,
+            seconds=_seconds_within(session, seconds),
             layers=layers,
             by=events.actor_name(actor),
             holder=holder_name(),
             details={"session": str(session.uuid), "duration": seconds},
         )
+    _enter(session, fault, actor)
+    return fault
+
+
+def _seconds_within(session: InterviewSession, seconds: int | None) -> int | None:
+    """Return how long a fault may last: no longer than the session's environment is there."""
+    deadline = session.environment.deadline if session.environment else None
+    left = None if deadline is None else max(1, round((deadline - clock.now()).total_seconds()))
+    return min((value for value in (seconds, left) if value is not None), default=None)
+
+
+def _enter(session: InterviewSession, fault: InjectedFault, actor: User) -> None:
+    """Enter a fault into the time line; one that came too late for the session is taken back. Raises SessionError."""
     with transaction.atomic():
         is_live = locked(session).state == State.LIVE
         events.append(session, "gpu_fault.injected", actor=actor, payload=_payload(fault))
     if not is_live:
         recover_gpu_fault(session=session, fault_id=fault.fault_id, actor=None)
         raise SessionError(ENDED_MEANWHILE)
-    return fault
 
 
 def recover_gpu_fault(*, session: InterviewSession, fault_id: str, actor: User | None) -> InjectedFault:

@@ -196,6 +196,18 @@ def test_while_paused_nothing_is_injected_and_all_can_be_taken_back(standing, as
     assert "Take back" in panel
 
 
+def test_what_is_injected_while_the_session_stops_is_taken_back(standing, ask, ada, monkeypatch):
+    def pausing(**fault):
+        services.pause(session=standing, actor=ada)
+        return inject(**fault)
+
+    inject = fault_services.inject_xid
+    monkeypatch.setattr(fault_services, "inject_xid", pausing)
+    status, text = ask(standing, {"node": node_of(standing).name, "gpu": "3", "xid": "43"}, send=True)
+    assert (status, "so that the fault was taken back" in text) == (409, True)
+    assert InjectedFault.objects.get().recovered_at is not None
+
+
 def test_without_node_agents_there_is_no_panel_and_the_form_says_why(live, ask):
     assert " hidden" in panels.render(live, "gpu-faults", panels.INTERVIEWER, None)
     for path in ("", "gpu_xid_79-00000000/checks/"):
