@@ -20,6 +20,7 @@ from ninja.responses import NinjaJSONEncoder
 
 from faults import clock, services
 from faults.api.access import needs
+from faults.api.metrics import router as metrics_router
 from faults.api.network import router as network_router
 from faults.api.problems import ApiProblem, answer, not_found, problem_of
 from faults.api.recording import caller_of, recorded
@@ -207,6 +208,7 @@ def make_api(docs_decorator: Callable[[Any], Any] | None = None) -> NinjaAPI:
     )
     api.add_router("", router)
     api.add_router("/faults/network", network_router)
+    api.add_router("/metrics", metrics_router)
     for kind in (ApiProblem, ClusterError, FaultError):
         api.add_exception_handler(kind, _refused)
     api.add_exception_handler(ValidationError, _invalid)

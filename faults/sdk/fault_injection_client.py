@@ -159,6 +159,11 @@ class FaultInjectionClient:
         query = urlencode({"active_only": str(active_only).lower()})
         return list(self._ask("GET", f"/api/v1/faults?{query}")["faults"])
 
+    def collect_metrics(self, namespace: str, duration: int = 60) -> dict[str, Any]:
+        """Return GPUs, network faults, the namespace's workers and nodes; rates are over ``duration`` seconds."""
+        query = urlencode({"namespace": namespace, "duration": duration})
+        return self._ask("GET", f"/api/v1/metrics/collect?{query}")
+
     @contextmanager
     def gpu_fault(self, node_name: str, xid_type: int, **more: Any) -> Iterator[Fault]:
         """Inject an Xid for the length of a block, which ends it whatever happens."""

@@ -289,7 +289,20 @@ def test_a_partition_of_a_namespace_that_is_missing_leaves_nothing(program):
     assert program.send("GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
 
 
+def test_metrics_without_a_prometheus_say_what_is_missing(cluster):
+    status, body = Program(token(cluster, METRICS)).send("GET", "/api/v1/metrics/collect?namespace=default")
+    assert (status, body["code"]) == (503, "metrics_unavailable")
+    assert "Prometheus" in body["action"]
+
+
+@pytest.mark.parametrize("query", ["", "?namespace=A%22", "?namespace=default&duration=0"])
+def test_metrics_are_refused_for_no_namespace_and_no_window(cluster, query):
+    status, body = Program(token(cluster, METRICS)).send("GET", f"/api/v1/metrics/collect{query}")
+    assert (status, body["code"]) == (422, "invalid_request")
+
+
 ROUTES = [
+    ("GET", "/api/v1/metrics/collect?namespace=default", METRICS),
     ("POST", NETWORK, INJECT),
     ("POST", "/api/v1/faults/network/cleanup", INJECT),
     ("GET", "/api/v1/faults", READ),

@@ -202,6 +202,17 @@ def test_the_network_guide_partitions_and_cleans_up(guide):
     assert fault["target"].startswith("dynamo-oviya/fault-injection-network-frontend-worker-")
 
 
+def test_metrics_tell_of_gpus_workers_and_nodes(guide):
+    _, metrics = ask(guide, "GET", "/api/v1/metrics/collect?namespace=dynamo-oviya")
+    assert {(row["node"], row["gpu"]) for row in metrics["gpu_metrics"]} >= {
+        ("worker-node-0", "0"),
+        ("worker-node-0", "1"),
+    }
+    assert metrics["inference_metrics"]["workers"] == 3
+    assert [row["gpus"] for row in sorted(metrics["node_health"], key=lambda row: row["node"])] == [0, 2, 2, 2]
+    assert metrics["network_metrics"] == {"active_faults": 0, "targets": []}
+
+
 def test_guide_mode_answers_this_machine_alone_and_no_page_of_another_site(guide):
     assert ask(guide, "GET", "/api/v1/faults", Origin="https://example.com")[1]["code"] == "other_origin"
     with urllib.request.urlopen(f"{guide.url}/health", timeout=30) as answer:
