@@ -26,7 +26,7 @@ PORT = 8083
 MAX_USED = 1 << 50
 MIN_PAUSE_S = 1.0
 """Between two faults."""
-BASE_PATH = "--base-path="
+LOOPBACK, BASE_PATH = "127.0.0.1", "--base-path="
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 VERSION = re.compile(r"\d{3}\.\d{1,3}(\.\d{1,3})?")
 
@@ -55,7 +55,7 @@ class NodeAgent(HttpServer):
     async def respond(self, request: Request) -> Response:
         """Answer a request of the API server, or of the kubelet that forwards a port; pods find nothing."""
         try:
-            inside = self._post.fabric.attached(request.source)
+            inside = request.source != LOOPBACK and self._post.fabric.attached(request.source)
             if inside or not request.path.startswith(f"{self._base}/"):
                 raise Refusal(404, "Not Found")
             answer = _json(200, self._route(request.method, request.path.removeprefix(self._base))(_body(request)))
