@@ -1,15 +1,17 @@
-"""``node-agent [--base-path=/SECRET] [--state=DIR] [--kmsg=FILE] [--gpus=DIR] [--listen=ADDRESS] [--port=N]``."""
+"""The process of the node agent: its arguments, its order of giving up privileges, its end."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import logging
 import os
 import re
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 from faults.agent import gpus, kernel_log
 from faults.agent.api import AgentApi
@@ -18,6 +20,7 @@ from faults.agent.http_server import HttpServer, Respond
 from faults.agent.kernel_log import KernelLog
 from faults.agent.node_faults import NodeFaults
 from faults.agent.privileges import StillPrivileged, drop_privileges, prepare_folder
+from faults.agent.refusals import Refusal
 from faults.agent.state import StateFile
 
 PORT = 8083
@@ -45,7 +48,8 @@ def main(arguments: list[str] | None = None) -> int:
     if kernel.refusal:
         log.warning("%s", kernel.refusal)
     api = AgentApi(given.node, given.base_path, clock, faults)
-    asyncio.run(_serve(api.respond, faults, given.listen, given.port))
+    respond = _logged(api.respond) if given.log_requests else api.respond
+    asyncio.run(_serve(respond, faults, given.listen, given.port))
     return 0
 
 
@@ -61,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kmsg", type=Path, default=kernel_log.DEVICE, help="the kernel log, or a file in its place")
     parser.add_argument("--gpus", type=Path, default=gpus.FOLDER, help="the folder in which the driver lists GPUs")
     parser.add_argument("--listen", default="0.0.0.0", help="address to listen on")  # noqa: S104 - in a pod
+    parser.add_argument("--log-requests", action="store_true", help="tell of every change that is asked for")
     parser.add_argument("--port", type=int, default=PORT)
     parser.add_argument("--node", default=os.uname().nodename, help="the name of the node")
     return parser
@@ -70,6 +75,23 @@ def _base_path(text: str) -> str:
     if not BASE_PATH.fullmatch(text):
         raise argparse.ArgumentTypeError("such as /k3f9 is expected")
     return text
+
+
+def _logged(respond: Respond) -> Respond:
+    """Return ``respond``, which tells of every POST and its outcome. The base path is a secret, and left out."""
+
+    def answer(method: str, path: str, body: bytes, source: str) -> tuple[int, dict[str, Any]]:
+        route = path.rpartition("/")[2] if path.isascii() and path.isprintable() else "?"
+        try:
+            status, document = respond(method, path, body, source)
+        except Refusal as refusal:
+            log.info("%s %s %s: %s", method, route, refusal.status, refusal)
+            raise
+        if method == "POST":
+            log.info("POST %s %s: %s", route, status, json.dumps(document))
+        return status, document
+
+    return answer
 
 
 async def _serve(respond: Respond, faults: NodeFaults, address: str, port: int) -> None:

@@ -69,8 +69,8 @@ class Node:
             f"--gpus={folder / 'gpus'}",
         ]
 
-    def start(self):
-        command = [sys.executable, "-IS", self.program, *self.arguments, "--listen=127.0.0.1", "--port=0"]
+    def start(self, *more):
+        command = [sys.executable, "-IS", self.program, *self.arguments, "--listen=127.0.0.1", "--port=0", *more]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={})
         line = self.process.stdout.readline()
         assert "listening" in line, line
@@ -164,6 +164,19 @@ def test_a_stop_ends_it_at_once_and_leaves_its_faults(make_node):
     node.process.stdout.close()
     node.start()
     assert node.ask("GET", "/faults")[1]["count"] == 1
+
+
+def test_an_agent_that_is_asked_to_tells_of_every_change_and_never_its_path(make_node):
+    node = make_node()
+    node.kill()
+    node.start("--log-requests")
+    node.inject()
+    assert node.ask("POST", "/recover", {"fault_id": "none"})[0] == 404
+    told = [node.process.stdout.readline() for _ in range(3)]
+    assert "POST lease 200" in told[0]
+    assert "POST inject-xid 200" in told[1]
+    assert "POST recover 404: Fault none not found" in told[2]
+    assert BASE not in "".join(told)
 
 
 @pytest.mark.skipif(not may_write_kernel_log(), reason="needs root, /dev/kmsg, and a machine without NVIDIA's driver")
