@@ -81,7 +81,7 @@ def _logged(respond: Respond) -> Respond:
     """Return ``respond``, which tells of every POST and its outcome. The base path is a secret, and left out."""
 
     def answer(method: str, path: str, body: bytes, source: str) -> tuple[int, dict[str, Any]]:
-        route = path.rpartition("/")[2] if path.isascii() and path.isprintable() else "?"
+        route = path.rpartition("/")[2] if path.count("/") > 1 and path.isprintable() else "?"
         try:
             status, document = respond(method, path, body, source)
         except Refusal as refusal:
