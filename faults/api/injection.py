@@ -252,7 +252,7 @@ def _invalid(request: HttpRequest, exc: Any) -> HttpResponse:
     first = exc.errors[0]
     place = [str(part) for part in first["loc"][1:] if part != "body"]
     field = ".".join(place) or "body"
-    return answer(ApiProblem(422, "invalid_request", f"{field}: {first['msg']}", "Read /api/v1/docs."))
+    return answer(ApiProblem(422, "invalid_request", f"{field}: {first['msg']}", "Read /api/v1/openapi.json."))
 
 
 def _http_error(request: HttpRequest, exc: Any) -> HttpResponse:

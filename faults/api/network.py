@@ -108,7 +108,7 @@ def _planned(body: NetworkFaultIn, kind: str) -> services.PlannedFault:
             labelled=in_guide,
         )
     except WrongPartition as exc:
-        raise ApiProblem(422, "partition_invalid", str(exc), "Read /api/v1/docs.") from exc
+        raise ApiProblem(422, "partition_invalid", str(exc), "Read /api/v1/openapi.json.") from exc
     seconds = body.duration or services.MAX_FAULT_SECONDS
     target = f"{wanted.namespace}/{name}"
     return services.PlannedFault(fault_id, kind, target, [network_faults.step(made)], seconds, details=body.dict())

@@ -47,7 +47,9 @@ def answer(problem: ApiProblem) -> JsonResponse:
 
 def not_found(request: HttpRequest, path: str = "") -> JsonResponse:
     """Answer for an address that the API does not have."""
-    return answer(ApiProblem(404, "no_such_route", f"There is nothing at {request.path}.", "Read /api/v1/docs."))
+    return answer(
+        ApiProblem(404, "no_such_route", f"There is nothing at {request.path}.", "Read /api/v1/openapi.json.")
+    )
 
 
 def problem_of(exc: ApiProblem | ClusterError | FaultError) -> ApiProblem:
