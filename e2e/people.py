@@ -52,7 +52,7 @@ class Person:
 
     def see(self, what: str | Locator, patience: int = PATIENCE) -> Locator:
         """Wait until it is visible."""
-        locator = self.page.get_by_text(what).first if isinstance(what, str) else what
+        locator = self.page.get_by_text(what).locator("visible=true").first if isinstance(what, str) else what
         expect(locator).to_be_visible(timeout=patience)
         return locator
 

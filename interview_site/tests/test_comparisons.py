@@ -9,6 +9,8 @@ import pytest
 
 from interview_site import comparisons
 
+pytest_plugins = ["pytester"]
+
 ROOT = Path(__file__).resolve().parents[2]
 RULES = {"max_cases": {"test_": 3, "test_b.py": 1, "test_b.py::test_many": 2}, "played": {"test_c.py": ["test_kept"]}}
 TABLE = """
