@@ -34,7 +34,7 @@ class Fault:
 
 @dataclass(slots=True)
 class State:
-    """What the agent knows, and for which boot of the node."""
+    """The faults that the agent knows, and the boot of the node that they belong to."""
 
     boot_id: str
     leases: dict[str, float] = field(default_factory=dict)

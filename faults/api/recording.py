@@ -1,4 +1,4 @@
-"""What every route that changes something does: it knows its caller, and writes down what became of the request."""
+"""The frame of every route that changes something: its caller is known, and the outcome is written down."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class Kind(Action[ChangeT]):
     since: ClassVar[int] = 2
     """The first number of a pack's ``schema`` that has it."""
     needs_agent: ClassVar[bool] = False
-    """Whether a node's agent carries it out: packs with such a step say ``requires.agent``."""
+    """True where a node's agent carries it out: packs with such a step say ``requires.agent``."""
     fields: ClassVar[dict[str, Schema]]
     """The step's fields beside ``kind``, each with its JSON Schema."""
     required: ClassVar[Sequence[str]]

@@ -49,7 +49,7 @@ Times = dict[str, datetime | None]
 
 
 class StageState(StrEnum):
-    """How a stage stands. SKIPPED: a later one came without it. NOT_PLANNED: not on this Xid's path."""
+    """The standing of a stage. SKIPPED: a later one came without it. NOT_PLANNED: not on this Xid's path."""
 
     DONE = "done"
     NOW = "now"

@@ -33,7 +33,7 @@ LOGS = "kubectl logs -n nvsentinel -l app={app} --tail=50"
 
 
 class Outlook(StrEnum):
-    """How the pipeline stands, in a word."""
+    """The standing of the pipeline, in a word."""
 
     ABSENT = "not installed"
     UNDER_WAY = "under way"
