@@ -27,14 +27,14 @@ class Gpu:
 def list_gpus(folder: Path = FOLDER) -> list[Gpu]:
     """Return the GPUs in the order of their addresses, by which nvidia-smi counts them. Without the driver: none."""
     try:
-        found = sorted((_bus(path.name), path) for path in folder.iterdir() if ADDRESS.fullmatch(path.name))
+        found = sorted((_bus(match), path) for path in folder.iterdir() if (match := ADDRESS.fullmatch(path.name)))
     except OSError:
         return []
     return [_gpu(index, bus, path) for index, (bus, path) in enumerate(found)]
 
 
-def _bus(address: str) -> str:
-    domain, bus, device = ADDRESS.fullmatch(address).groups()  # type: ignore[union-attr]
+def _bus(address: re.Match[str]) -> str:
+    domain, bus, device = address.groups()
     return f"{int(domain, 16):04x}:{bus}:{device}".lower()
 
 
