@@ -8,7 +8,7 @@ FaultError
     ClusterBusy             another session has the cluster
     PanicEngaged            nothing is injected until a person lifts the panic
 ClusterError                the cluster (or its control API) did not do it
-    NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  Unsupported  Expired
+    NotFound  AlreadyExists  Conflict  Forbidden  Unauthorized  Invalid  Unsupported  NotOnRealNodes  Expired
     Unanswered  Unreachable
     JournalError            the copy of the journal in the cluster could not be kept
 """
@@ -89,6 +89,10 @@ class Invalid(ClusterError):
 
 class Unsupported(Invalid):
     """The cluster does not take this type of patch for the kind (415)."""
+
+
+class NotOnRealNodes(Invalid):
+    """The node is a real one, whose agent refuses what only a simulated node can show (422)."""
 
 
 class Expired(ClusterError):

@@ -32,6 +32,8 @@ KINDS = {
     "nobody could ask it, nor start it again, on a node without kubelet or containerd",
     "driver": "the driver's libraries and modules are the node's own: a broken one cannot be put back for sure, and "
     "programs of others may use it",
+    "gpu": "a GPU's clocks and sensors are the hardware's own, and a process that takes its memory or its time from "
+    "other pods' work cannot give them back what they have lost",
     "pressure": "what uses up a real node ends other pods, whose work does not come back with the lease",
 }
 """Faults that simulated nodes have besides Xids, likewise."""

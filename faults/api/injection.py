@@ -97,7 +97,25 @@ def inject_gpu_fault(request: HttpRequest, body: GpuFaultIn) -> Any:
     """Inject a GPU fault by its type."""
     wanted = body.parameters
     details = {"fault_type": body.fault_type, "severity": body.severity}
-    return _inject(request, wanted.xid_type, body.node_name, wanted.gpu_id, wanted.layers, body.duration, details)
+    if wanted.xid_type is not None:
+        layers = wanted.layers or "log"
+        return _inject(request, wanted.xid_type, body.node_name, wanted.gpu_id, layers, body.duration, details)
+    caller = caller_of(request)
+    fault = recorded(
+        caller,
+        "fault.inject",
+        f"gpu_{body.fault_type} {body.node_name}/gpu{wanted.gpu_id}",
+        lambda: services.inject_gpu_trouble(
+            cluster=caller.cluster,
+            place=services.GpuPlace(body.node_name, wanted.gpu_id),
+            effect=body.fault_type,
+            seconds=body.duration,
+            by=caller.name,
+            holder=holder_name(),
+            details=details,
+        ),
+    )
+    return injected(fault, f"{body.fault_type} injected on GPU {wanted.gpu_id} of {body.node_name}")
 
 
 @router.get("/faults", response={200: FaultListOut, **REFUSED}, auth=needs(READ), summary="List faults")

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from faults import clock, selectors
 from faults.api.access import needs
-from faults.api.network import Namespace
+from faults.api.network_schemas import Namespace
 from faults.api.problems import ApiProblem
 from faults.api.recording import caller_of
 from faults.api.schemas import REFUSED

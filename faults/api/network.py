@@ -1,50 +1,30 @@
-"""Routes of network faults: partitions between pods, and their clean-up."""
+"""Routes of network faults: partitions between pods, bad networks by Chaos Mesh, and their clean-up."""
 
 from __future__ import annotations
 
 import secrets
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
 from ninja import Query, Router, Schema
-from pydantic import Field
 
-from faults import network_faults, services
+from faults import network_chaos, network_faults, selectors, services
 from faults.api.access import needs
+from faults.api.network_schemas import OF_CHAOS, OF_POLICY, Namespace, NetworkFaultIn, PartitionParameters
 from faults.api.problems import ApiProblem
 from faults.api.recording import caller_of, recorded
-from faults.api.schemas import REFUSED, InjectedOut, Seconds, Strict, injected
+from faults.api.schemas import REFUSED, InjectedOut, injected
 from faults.errors import NotYet
 from faults.jobs import holder_name
-from faults.models import InjectedFault
-from faults.network_faults import WrongPartition
+from faults.kube.client import Kube
+from faults.models import Cluster, InjectedFault
+from faults.network_chaos import Weather
+from faults.network_faults import NATS, Blocks, WrongPartition
 from faults.services.api_tokens import INJECT
 
+Obj = dict[str, Any]
 router = Router(tags=["network"])
-Namespace = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")]
-Pods = Annotated[str, Field(min_length=1, max_length=300, description="Labels (app=web), or worker, frontend, nats.")]
-Port = Annotated[int, Field(ge=1, le=65535)]
-
-
-class PartitionParameters(Strict):
-    """Parameters of a partition: ``ports`` are closed alone; ``block`` and ``dns`` are for ``custom``."""
-
-    namespace: Namespace
-    ports: Annotated[list[Port], Field(min_length=1, max_length=8)] | None = None
-    block: Literal["ingress", "egress", "all"] | None = None
-    dns: bool | None = None
-
-
-class NetworkFaultIn(Strict):
-    """A partition: pods of ``source`` no longer reach those of ``target``."""
-
-    partition_type: Literal["frontend_worker", "worker_nats", "worker_worker", "custom"]
-    source: Pods
-    target: Pods
-    mode: Literal["networkpolicy"] = "networkpolicy"
-    parameters: PartitionParameters
-    duration: Seconds = None
 
 
 class CleanupOut(Schema):
@@ -57,16 +37,17 @@ class CleanupOut(Schema):
 
 @router.post("/inject", response={200: InjectedOut, **REFUSED}, auth=needs(INJECT), summary="Partition the network")
 def inject_network_fault(request: HttpRequest, body: NetworkFaultIn) -> Any:
-    """Keep pods of a namespace from each other by a NetworkPolicy."""
+    """Keep pods of a namespace from each other by NetworkPolicies, or make their network bad by Chaos Mesh."""
     caller, kind = caller_of(request), f"network_{body.partition_type}"
-    planned = _planned(body, kind)
+    planned = _planned(body, kind, caller.cluster)
     fault = recorded(
         caller,
         "fault.inject",
         f"{kind} {planned.target}",
         lambda: services.inject_fault(cluster=caller.cluster, planned=planned, by=caller.name, holder=holder_name()),
     )
-    return injected(fault, f"{body.source} no longer reaches {body.target} in {body.parameters.namespace}")
+    between = f"between {body.source} and {body.target} in {body.parameters.namespace}"
+    return injected(fault, f"The network {between} is {'bad' if body.mode == 'chaos_mesh' else 'cut'}")
 
 
 @router.post("/cleanup", response={200: CleanupOut, **REFUSED}, auth=needs(INJECT), summary="End partitions")
@@ -87,28 +68,100 @@ def clean_up(request: HttpRequest, namespace: Query[Namespace]) -> Any:
                 return fault
 
         over = recorded(caller, "fault.recover", fault.fault_id, recover).recovered_at is not None
-        (done if over else waiting).append(fault.target.partition("/")[2])
+        (done if over else waiting).extend(fault.details.get("objects") or [fault.target.partition("/")[2]])
     return {"policies_deleted": len(done), "deleted_policy_names": done, "still_recovering": waiting}
 
 
-def _planned(body: NetworkFaultIn, kind: str) -> services.PlannedFault:
-    wanted, fault_id = body.parameters, services.fault_id_for(kind)
-    in_guide = bool(settings.GUIDE_CLUSTER)
+def _planned(body: NetworkFaultIn, kind: str, cluster: Cluster) -> services.PlannedFault:
+    _refuse_strangers(body)
+    fault_id, in_guide = services.fault_id_for(kind), bool(settings.GUIDE_CLUSTER)
     # Where somebody is interviewed, the name of a policy must not tell what it is for.
     name = f"fault-injection-{fault_id.replace('_', '-')}" if in_guide else f"traffic-rules-{secrets.token_hex(3)}"
-    given = {key: value for key, value in wanted.dict().items() if key != "namespace" and value is not None}
+    seconds = body.duration or services.MAX_FAULT_SECONDS
     try:
-        made = network_faults.policy(
-            name=name,
-            namespace=wanted.namespace,
-            partition=body.partition_type,
-            source=body.source,
-            target=body.target,
-            more=given,
-            labelled=in_guide,
-        )
+        made = _made(body, name, selectors.kube_for(cluster), seconds, in_guide)
     except WrongPartition as exc:
         raise ApiProblem(422, "partition_invalid", str(exc), "Read /api/v1/openapi.json.") from exc
-    seconds = body.duration or services.MAX_FAULT_SECONDS
-    target = f"{wanted.namespace}/{name}"
-    return services.PlannedFault(fault_id, kind, target, [network_faults.step(made)], seconds, details=body.dict())
+    details = {**body.dict(), "objects": [one["metadata"]["name"] for one in made]}
+    target = f"{body.parameters.namespace}/{name}"
+    steps = [network_faults.step(one) for one in made]
+    return services.PlannedFault(fault_id, kind, target, steps, seconds, details=details)
+
+
+def _refuse_strangers(body: NetworkFaultIn) -> None:
+    """Refuse parameters of the other mode: they would have no effect. Raises ApiProblem."""
+    others = OF_POLICY if body.mode == "chaos_mesh" else OF_CHAOS
+    given = body.parameters.dict(exclude_none=True)
+    if found := [name for name in others if name in given]:
+        text = f"{', '.join(found)} has no effect with mode {body.mode}."
+        raise ApiProblem(422, "partition_invalid", text, "Leave it out, or choose the other mode.")
+    if body.parameters.target_ports:
+        text = "Chaos Mesh cannot choose ports for a network fault."
+        raise ApiProblem(422, "ports_unsupported", text, "Use mode networkpolicy with block_ports.")
+
+
+def _made(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: bool) -> list[Obj]:
+    """Return the objects that make a fault. Raises WrongPartition, ApiProblem and ClusterError."""
+    wanted = body.parameters
+    source, target = _sides(body, kube)
+    if body.mode == "chaos_mesh":
+        _require_chaos_mesh(kube)
+        return network_chaos.objects(
+            name=name,
+            namespace=wanted.namespace,
+            source=source,
+            targets=[*([NATS] if wanted.target_nats else []), *(wanted.target_specific_pods or [])] or [target],
+            weather=_weather(wanted),
+            seconds=seconds,
+            labelled=labelled,
+        )
+    more = {key: value for key in ("ports", "block", "dns") if (value := getattr(wanted, key)) is not None}
+    return network_faults.policies(
+        name=name,
+        namespace=wanted.namespace,
+        partition=body.partition_type,
+        source=source,
+        target=target,
+        more=more,
+        blocks=_blocks(wanted),
+        labelled=labelled,
+    )
+
+
+def _sides(body: NetworkFaultIn, kube: Kube) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the labels of the pods on both sides; a prefix names those that suffer."""
+    wanted = body.parameters
+    if wanted.target_pod_prefix is None:
+        return network_faults.labels_of(body.source), network_faults.labels_of(body.target)
+    found = network_faults.labels_by_prefix(kube.list("v1", "Pod", wanted.namespace), wanted.target_pod_prefix)
+    if body.partition_type == "frontend_worker" and _blocks(wanted).is_empty:
+        return network_faults.labels_of(body.source), found
+    return found, network_faults.labels_of(body.target)
+
+
+def _blocks(wanted: PartitionParameters) -> Blocks:
+    return Blocks(
+        nats=bool(wanted.block_nats),
+        all_egress=bool(wanted.block_all_egress),
+        ingress=bool(wanted.block_ingress),
+        pods=wanted.block_specific_pods or (),
+        ports=wanted.block_ports or (),
+        open_namespaces=wanted.allow_namespaces or (),
+    )
+
+
+def _weather(wanted: PartitionParameters) -> Weather:
+    return Weather(
+        loss=wanted.packet_loss_percent,
+        delay_ms=wanted.delay_ms,
+        jitter_ms=wanted.delay_jitter_ms,
+        bandwidth=wanted.bandwidth_limit,
+        corrupt=wanted.corrupt_percent,
+        duplicate=wanted.duplicate_percent,
+    )
+
+
+def _require_chaos_mesh(kube: Kube) -> None:
+    if not network_chaos.is_installed(kube):
+        text = f"Chaos Mesh is not installed: the cluster has no {network_chaos.DEFINITION}."
+        raise ApiProblem(409, "chaos_mesh_missing", text, "Install Chaos Mesh, or use mode networkpolicy.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from django.http import HttpRequest, JsonResponse
 from ninja import Schema
 
-from faults.errors import ClusterError, FaultError, Forbidden, LeaseHeld, NotFound, PanicEngaged
+from faults.errors import ClusterError, FaultError, Forbidden, LeaseHeld, NotFound, NotOnRealNodes, PanicEngaged
 from faults.gpu_nodes import NoAgent, NoSuchGpu
 from faults.services import GpuHasFault, NoSuchFault
 
@@ -80,6 +80,9 @@ def _of_cluster_error(exc: ClusterError) -> ApiProblem:
             return ApiProblem(503, "agent_missing", exc.message, f"Look for it: {AGENTS}", RETRY_S)
         case NoSuchGpu():
             return ApiProblem(422, "gpu_not_found", exc.message, "List the node's GPUs with: nvidia-smi -L")
+        case NotOnRealNodes():
+            action = 'Use a simulated node, or an Xid in its kernel log alone ("layers": "log").'
+            return ApiProblem(422, "unsupported_on_real_nodes", exc.message, action)
         case NotFound():
             return ApiProblem(404, "not_in_cluster", exc.message, "Names must match exactly: kubectl get nodes")
         case Forbidden():

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from ninja import Schema
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from faults.api.problems import ProblemOut
 from faults.models import FaultRun, InjectedFault
@@ -55,22 +55,38 @@ class XidIn(Strict):
     duration: Seconds = None
 
 
+class GpuFaultParameters(Strict):
+    """Parameters of a GPU fault. ``xid_type`` and ``layers`` are an ``xid_error``'s, which needs the first."""
+
+    gpu_id: GpuNumber = 0
+    xid_type: int | None = None
+    layers: Layers | None = None
+
+
 class GpuFaultIn(Strict):
-    """A GPU fault by its type."""
+    """A GPU fault by its type.
+
+    ``throttle``: the hardware slows the clocks down as for a power brake. ``overheat``: the GPU gets as hot as where
+    it slows itself down. ``memory_pressure``: a process takes nearly all memory that is free. ``compute_overload``: a
+    process keeps the GPU busy. These four are for simulated nodes: real ones refuse them.
+    """
 
     node_name: NodeName
-    fault_type: Literal["xid_error"]
+    fault_type: Literal["xid_error", "throttle", "overheat", "memory_pressure", "compute_overload"]
     duration: Seconds = None
     severity: Severity = "medium"
-    parameters: GpuFaultParameters
+    parameters: GpuFaultParameters = GpuFaultParameters()
 
-
-class GpuFaultParameters(Strict):
-    """Parameters of an ``xid_error``."""
-
-    xid_type: int
-    gpu_id: GpuNumber = 0
-    layers: Layers = "log"
+    @model_validator(mode="after")
+    def check_parameters(self) -> Self:
+        """Refuse an Xid without its number, and the parameters of one where there is none."""
+        wanted = self.parameters
+        if self.fault_type == "xid_error":
+            if wanted.xid_type is None:
+                raise ValueError("parameters.xid_type is needed for fault_type xid_error")
+        elif wanted.xid_type is not None or wanted.layers is not None:
+            raise ValueError(f"parameters.xid_type and parameters.layers have no meaning for {self.fault_type}")
+        return self
 
 
 class InjectedOut(Schema):
@@ -179,6 +195,3 @@ def shown(fault: InjectedFault) -> dict[str, Any]:
         "manual_command": fault.run.manual_command,
         "details": fault.details,
     }
-
-
-GpuFaultIn.model_rebuild()

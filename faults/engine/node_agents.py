@@ -15,9 +15,20 @@ from typing import Any
 from faults import clock
 from faults.engine.model import Request
 from faults.engine.ports import ClusterPort, Obj
-from faults.errors import ClusterError, Conflict, Forbidden, Invalid, NotFound, Unanswered, Unreachable
+from faults.errors import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    NotOnRealNodes,
+    Unanswered,
+    Unreachable,
+)
 
 MAX_LEASE_S = 8 * 3600
+UNSUPPORTED = "unsupported_on_real_nodes"
+"""The code by which agents of real nodes refuse what only simulated ones can do."""
 BASE_PATH = "--base-path="
 """The argument of an agent that answers below a path alone."""
 
@@ -107,10 +118,12 @@ class Agent:
         answer = _parsed(reply.body)
         if 200 <= reply.status < 300 and answer is not None:
             return answer
-        raise self._error(reply.status, str((answer or {}).get("detail") or f"HTTP {reply.status}"))
+        raise self._error(reply.status, answer or {})
 
-    def _error(self, status: int, detail: str) -> ClusterError:
-        text = f"The agent of node {self.node} says: {detail}."
+    def _error(self, status: int, said: Obj) -> ClusterError:
+        text = f"The agent of node {self.node} says: {said.get('detail') or f'HTTP {status}'}."
+        if said.get("code") == UNSUPPORTED:
+            return NotOnRealNodes(text)
         if status == 429:
             return Unreachable(text, retry_after=1.0)
         if status == 503:  # an agent without the permission to write, in its own words

@@ -15,7 +15,17 @@ from faults.injectors.delete import Delete
 from faults.injectors.kinds import Kind, StepError
 from faults.injectors.manifest import Create, Manifest
 from faults.injectors.network import Network
-from faults.injectors.node_fault import Driver, NodeFault, Pressure, Service, Xid, renew_lease, with_lease
+from faults.injectors.node_fault import (
+    TROUBLES,
+    Driver,
+    GpuTrouble,
+    NodeFault,
+    Pressure,
+    Service,
+    Xid,
+    renew_lease,
+    with_lease,
+)
 from faults.injectors.patch import Patch, PatchObject
 from faults.injectors.terraform import Reserve, Terraform
 
@@ -28,6 +38,7 @@ __all__ = [
     "NodeFault",
     "PatchObject",
     "Reserve",
+    "TROUBLES",
     "StepError",
     "changes",
     "renew_lease",
@@ -46,7 +57,8 @@ class Step(Protocol):
         """The values of its fields."""
 
 
-_ALL = (Manifest(), Patch(), Delete(), Call(), Terraform(), Xid(), Service(), Driver(), Pressure(), Network())
+_OF_NODES = (Xid(), GpuTrouble(), Service(), Driver(), Pressure())
+_ALL = (Manifest(), Patch(), Delete(), Call(), Terraform(), *_OF_NODES, Network())
 KINDS: Mapping[str, Kind[Any]] = {kind.name: kind for kind in _ALL}
 ACTIONS: Actions = {kind.undo: kind for kind in reversed(_ALL)}
 """The engine's actions, by what journals say; of kinds with one undo, the first."""

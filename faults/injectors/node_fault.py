@@ -24,6 +24,7 @@ from faults.xids import xids
 SERVICES = ("kubelet", "containerd", "nvidia-fabricmanager")
 PARTS = ("library", "module", "toolkit")
 RESOURCES = ("memory", "disk", "inodes", "pids")
+TROUBLES = ("throttle", "overheat", "memory_pressure", "compute_overload")
 LAYERS = ("combined", "log", "cuda")
 WRITERS = ("driver", "doubled", "kernel")
 """Forms of the lines on real nodes, for readers of dmesg and of journald (faults/agent/kernel_log.py)."""
@@ -52,7 +53,8 @@ class NodeFault:
     @property
     def part(self) -> tuple[str, ...]:
         """The part of the node that it breaks, by which two faults of one node are told apart."""
-        about = {"xid": "gpu_id", "service": "service", "driver": "part", "pressure": "resource"}[self.injector]
+        named = {"service": "service", "driver": "part", "pressure": "resource"}
+        about = named.get(self.injector, "gpu_id")
         return self.injector if self.injector != "xid" else "gpu", str(self.fault[about])
 
 
@@ -152,6 +154,24 @@ class Xid(NodeFaultKind):
         _check_number(spec, "gpu", range(MAX_GPUS))
         _check_word(spec, "layers", LAYERS)
         _check_word(spec, "writer", WRITERS)
+
+
+class GpuTrouble(NodeFaultKind):
+    """Slows a GPU down, or takes its memory or its time from others, without an Xid."""
+
+    name = "gpu"
+    fields: ClassVar = {"node": _NODE, "effect": {"type": "string"}, "gpu": {"type": ["integer", "string"]}}
+    required = ("node", "effect")
+
+    def changes(self, spec: Obj) -> Sequence[NodeFault]:
+        """Return the one fault."""
+        about = {"effect": spec["effect"], "gpu_id": _number(spec.get("gpu", 0))}
+        return [NodeFault(spec["node"], {"kind": "gpu", **about}, self.name)]
+
+    def check(self, spec: Obj) -> None:
+        """Refuse other effects, and GPUs that no node has."""
+        _check_word(spec, "effect", TROUBLES)
+        _check_number(spec, "gpu", range(MAX_GPUS))
 
 
 class Service(NodeFaultKind):

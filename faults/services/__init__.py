@@ -23,11 +23,13 @@ from faults.services.granting import grant_rights, number_of_grants
 from faults.services.injected_faults import MAX_SECONDS as MAX_FAULT_SECONDS
 from faults.services.injected_faults import (
     GpuHasFault,
+    GpuPlace,
     NoSuchFault,
     PlannedFault,
     fault_id_for,
     find_fault,
     inject_fault,
+    inject_gpu_trouble,
     inject_xid,
     recover_fault,
 )
@@ -73,6 +75,7 @@ __all__ = [
     "CandidateAccess",
     "CandidateGrants",
     "GpuHasFault",
+    "GpuPlace",
     "MAX_FAULT_SECONDS",
     "NoSuchFault",
     "PanicOutcome",
@@ -106,6 +109,7 @@ __all__ = [
     "grant_rights",
     "has_gpu_for_toolbox",
     "inject_fault",
+    "inject_gpu_trouble",
     "inject_run",
     "inject_xid",
     "inspect_cluster",

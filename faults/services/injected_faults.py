@@ -55,6 +55,14 @@ class PlannedFault:
     details: Obj = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class GpuPlace:
+    """One GPU of a cluster."""
+
+    node: str
+    gpu: int
+
+
 def fault_id_for(kind: str) -> str:
     """Return a new name: the type and eight hexadecimal digits."""
     return f"{kind}-{secrets.token_hex(4)}"
@@ -76,20 +84,42 @@ def inject_xid(
 
     Raises GpuHasFault, PanicEngaged, and ClusterError: NotFound (no such node), NoAgent, NoSuchGpu, ...
     """
-    refuse_while_engaged(cluster)
-    gpu_nodes.require_gpu(selectors.kube_for(cluster), node, gpu)
-    kind = f"gpu_xid_{xid}"
     step = {"kind": "xid", "spec": {"node": node, "xid": xid, "gpu": gpu, "layers": layers}}
-    planned = PlannedFault(
-        fault_id_for(kind),
-        kind,
-        f"{node}/gpu{gpu}",
-        [step],
-        min(seconds or MAX_SECONDS, MAX_SECONDS),
-        node,
-        gpu,
-        {"xid_type": xid, "gpu_id": gpu, "layers": layers, "duration": seconds, **(details or {})},
-    )
+    told = {"xid_type": xid, "layers": layers, **(details or {})}
+    planned = _planned(f"gpu_xid_{xid}", GpuPlace(node, gpu), step, seconds, told)
+    return _inject_into_gpu(cluster, planned, by, holder)
+
+
+def inject_gpu_trouble(
+    *,
+    cluster: Cluster,
+    place: GpuPlace,
+    effect: str,
+    seconds: int | None,
+    by: str,
+    holder: str,
+    details: Obj | None = None,
+) -> InjectedFault:
+    """Slow a GPU down, or take its memory or its time from others, as long as ``inject_xid`` does.
+
+    Raises what that raises, and NotOnRealNodes.
+    """
+    step = {"kind": "gpu", "spec": {"node": place.node, "gpu": place.gpu, "effect": effect}}
+    planned = _planned(f"gpu_{effect}", place, step, seconds, {"effect": effect, **(details or {})})
+    return _inject_into_gpu(cluster, planned, by, holder)
+
+
+def _planned(kind: str, place: GpuPlace, step: Obj, seconds: int | None, details: Obj) -> PlannedFault:
+    told = {"gpu_id": place.gpu, "duration": seconds, **details}
+    least = min(seconds or MAX_SECONDS, MAX_SECONDS)
+    target = f"{place.node}/gpu{place.gpu}"
+    return PlannedFault(fault_id_for(kind), kind, target, [step], least, place.node, place.gpu, told)
+
+
+def _inject_into_gpu(cluster: Cluster, planned: PlannedFault, by: str, holder: str) -> InjectedFault:
+    refuse_while_engaged(cluster)
+    assert planned.gpu is not None  # planned by _planned
+    gpu_nodes.require_gpu(selectors.kube_for(cluster), planned.node, planned.gpu)
     return inject_fault(cluster=cluster, by=by, holder=holder, planned=planned)
 
 

@@ -14,6 +14,7 @@ from django.test import Client, override_settings
 from faults import clock, practice, reconciler, selectors, services
 from faults.engine.model import Request
 from faults.engine.node_agents import Agent
+from faults.injectors import TROUBLES
 from faults.models import ApiEvent, ApiToken, Cluster, FaultRun, InjectedFault
 from faults.services.api_tokens import INJECT, METRICS, READ
 from faults.tests.injection import NODE, agents_run, make_cluster, token
@@ -21,6 +22,8 @@ from faults.tests.test_hostile_pods import eventually
 
 pytestmark = pytest.mark.django_db
 XID79 = "/api/v1/faults/gpu/inject/xid-79"
+GPU_FAULT = "/api/v1/faults/gpu/inject"
+THROTTLE = {"node_name": NODE, "fault_type": "throttle"}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +134,35 @@ def test_the_generic_route_injects_an_xid_as_well(program, kube):
     program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")
 
 
+@pytest.mark.parametrize("effect", TROUBLES)
+def test_a_gpu_is_slowed_down_or_taken_and_given_back(program, kube, effect):
+    asked = {"node_name": NODE, "fault_type": effect, "severity": "low", "parameters": {"gpu_id": 1}}
+    status, body = program.send("POST", GPU_FAULT, asked)
+    assert (status, body.get("status"), body.get("target")) == (200, "active", f"{NODE}/gpu1"), body
+    assert body["fault_id"].startswith(f"gpu_{effect}-")
+    assert [(row["kind"], row["effect"], row["gpu_id"]) for row in shown_by_agent(kube)] == [("gpu", effect, 1)]
+    assert program.send("POST", XID79, {"node_name": NODE, "gpu_id": 1})[1]["code"] == "gpu_has_fault"
+    assert program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")[1]["status"] == "recovered"
+    assert shown_by_agent(kube) == []
+
+
+def test_what_a_real_node_cannot_do_is_refused_with_the_reason(program, monkeypatch):
+    """As the agent of a real node answers (faults/tests/test_node_agent.py)."""
+    said = {"code": "unsupported_on_real_nodes", "detail": "a GPU's clocks are the hardware's own"}
+    post = Agent.post
+
+    def refuse(self, cluster, path, body):
+        if path == "/inject":
+            raise self._error(422, said)
+        return post(self, cluster, path, body)
+
+    monkeypatch.setattr(Agent, "post", refuse)
+    status, body = program.send("POST", GPU_FAULT, {"node_name": NODE, "fault_type": "overheat"})
+    assert (status, body["code"]) == (422, "unsupported_on_real_nodes")
+    assert "the hardware's own" in body["detail"]
+    assert "simulated node" in body["action"]
+
+
 def test_faults_are_listed_all_or_active(program, fault):
     _, body = program.send("GET", "/api/v1/faults?active_only=true")
     assert [row["id"] for row in body["faults"]] == [fault["fault_id"]]
@@ -185,6 +217,15 @@ def test_the_database_holds_a_gpu_to_one_fault(fault):
         (XID79, {"node_name": "../../x"}, 422, "invalid_request"),
         (XID79, [1], 422, "invalid_request"),
         ("/api/v1/faults/gpu/inject/xid-14", {"node_name": NODE}, 404, "xid_unknown"),
+        (GPU_FAULT, {"node_name": NODE, "fault_type": "dust"}, 422, "invalid_request"),
+        (GPU_FAULT, {"node_name": NODE, "fault_type": "xid_error"}, 422, "invalid_request"),
+        (
+            GPU_FAULT,
+            {"node_name": NODE, "fault_type": "throttle", "parameters": {"xid_type": 79}},
+            422,
+            "invalid_request",
+        ),
+        (GPU_FAULT, {"node_name": NODE, "fault_type": "throttle", "parameters": {"gpu_id": 2}}, 422, "gpu_not_found"),
         ("/api/v1/faults/nothing/recover", {}, 404, "fault_not_found"),
         ("/api/v1/nothing", {}, 404, "no_such_route"),
     ],
@@ -270,17 +311,111 @@ def test_the_clean_up_ends_all_partitions_of_a_namespace(program, kube):
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"mode": "chaos_mesh"}, "invalid_request"),
+        ({"mode": "wind"}, "invalid_request"),
+        ({"mode": "chaos_mesh"}, "partition_invalid"),
+        ({"parameters": {"namespace": "default", "delay_ms": 100}}, "partition_invalid"),
+        ({"mode": "chaos_mesh", "parameters": {"namespace": "default", "target_ports": [80]}}, "ports_unsupported"),
         ({"source": "no pods at all"}, "partition_invalid"),
         ({"partition_type": "custom"}, "partition_invalid"),
         ({"parameters": {"namespace": "default", "block": "all"}}, "partition_invalid"),
-        ({"parameters": {"namespace": "default", "target_pod_prefix": "x"}}, "invalid_request"),
+        ({"parameters": {"namespace": "default", "target_pod_prefix": "x"}}, "partition_invalid"),
         ({"parameters": {"namespace": "Not one"}}, "invalid_request"),
     ],
 )
 def test_a_partition_that_cannot_be_is_refused(program, kube, change, code):
     status, body = program.send("POST", NETWORK, {**PARTITION, **change})
     assert (status, body["code"], policies(kube)) == (422, code, {})
+
+
+def make_pod(kube, name, **labels):
+    meta = {"name": name, "namespace": "default", "labels": labels}
+    spec = {"containers": [{"name": "main", "image": "nginx:1.27"}]}
+    kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+@pytest.fixture
+def workers(kube):
+    """Two workers of one kind, and a frontend."""
+    pods = {"decode-1": "worker", "decode-2": "worker", "web-1": "frontend"}
+    for name, part in pods.items():
+        make_pod(kube, name, part=part, app="vllm")
+    yield
+    for name in pods:
+        kube.delete("v1", "Pod", name, "default", grace_seconds=0)
+
+
+def test_pods_named_by_a_prefix_are_cut_off_from_what_was_chosen(program, kube, workers):
+    chosen = {"block_nats": True, "block_specific_pods": [{"part": "frontend"}], "block_all_egress": True}
+    more = {"block_ports": [4222], "block_ingress": True, "allow_namespaces": ["kube-system"]}
+    wanted = {"namespace": "default", "target_pod_prefix": "decode-", **chosen, **more}
+    status, body = program.send("POST", NETWORK, {**PARTITION, "parameters": wanted})
+    assert status == 200, body
+    nats, web, egress, ingress = (policy["spec"] for policy in policies(kube).values())
+    suffering = {"app": "vllm", "part": "worker"}
+    assert nats["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "nats"}
+    assert web["podSelector"]["matchLabels"] == {"part": "frontend"}
+    assert {"protocol": "TCP", "port": 1, "endPort": 4221} in web["ingress"][1]["ports"]
+    assert egress["podSelector"]["matchLabels"] == ingress["podSelector"]["matchLabels"] == suffering
+    assert "kube-system" in json.dumps(egress["egress"])
+    assert "kube-system" in json.dumps(ingress["ingress"])
+    _, done = program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
+    assert (done["policies_deleted"], policies(kube)) == (4, {})
+
+
+def test_a_prefix_whose_labels_others_have_is_refused(program, kube, workers):
+    make_pod(kube, "other", part="worker", app="vllm")
+    wanted = {"namespace": "default", "target_pod_prefix": "decode-"}
+    status, body = program.send("POST", NETWORK, {**PARTITION, "parameters": wanted})
+    kube.delete("v1", "Pod", "other", "default", grace_seconds=0)
+    assert (status, body["code"]) == (422, "partition_invalid")
+    assert "select other as well" in body["detail"]
+
+
+def make_definition(kube):
+    """Define NetworkChaos as Chaos Mesh does, as far as an experiment's own fields go."""
+    text = {"type": "string"}
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    actions = ["netem", "delay", "loss", "duplicate", "corrupt", "partition", "bandwidth"]
+    fields = {
+        "action": {**text, "enum": actions},
+        "mode": {**text, "enum": ["one", "all", "fixed"]},
+        "selector": free,
+    }
+    spec = {"type": "object", "required": [*fields], "properties": {**fields, "duration": text}}
+    spec["x-kubernetes-preserve-unknown-fields"] = True
+    version = {"name": "v1alpha1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    names = {
+        "plural": "networkchaos",
+        "singular": "networkchaos",
+        "kind": "NetworkChaos",
+        "listKind": "NetworkChaosList",
+    }
+    kube.create(
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": "networkchaos.chaos-mesh.org"},
+            "spec": {"group": "chaos-mesh.org", "scope": "Namespaced", "names": names, "versions": [version]},
+        }
+    )
+
+
+def test_chaos_mesh_is_asked_for_everything_that_was_chosen(program, kube):
+    wanted = {"namespace": "default", "packet_loss_percent": 12.5, "delay_ms": 80, "bandwidth_limit": "1mbps"}
+    body = {**PARTITION, "mode": "chaos_mesh", "duration": 300, "parameters": wanted}
+    assert program.send("POST", NETWORK, body)[1]["code"] == "chaos_mesh_missing"
+    make_definition(kube)
+    eventually(lambda: kube.list("chaos-mesh.org/v1alpha1", "NetworkChaos", "default") == [])
+    status, fault = program.send("POST", NETWORK, body)
+    assert status == 200, fault
+    netem, rate = (one["spec"] for one in kube.list("chaos-mesh.org/v1alpha1", "NetworkChaos", "default"))
+    assert (netem["loss"], netem["delay"]["latency"], netem["duration"]) == ({"loss": "12.5"}, "80ms", "300s")
+    assert netem["selector"]["labelSelectors"] == {"nvidia.com/dynamo-component-type": "frontend"}
+    assert netem["target"]["selector"]["labelSelectors"] == {"app": "worker"}
+    assert rate["bandwidth"]["rate"] == "1mbps"
+    assert program.send("DELETE", f"/api/v1/faults/{fault['fault_id']}")[1]["status"] == "recovered"
+    assert kube.list("chaos-mesh.org/v1alpha1", "NetworkChaos", "default") == []
 
 
 def test_a_partition_of_a_namespace_that_is_missing_leaves_nothing(program):

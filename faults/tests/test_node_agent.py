@@ -17,7 +17,7 @@ from faults.agent.http_server import MAX_BODY, MAX_CONNECTIONS, MAX_HEAD
 from faults.agent.kernel_log import BURST, KernelLog
 from faults.agent.refusals import Refusal
 from faults.engine.node_agents import Agent
-from faults.errors import Invalid, Unanswered
+from faults.errors import NotOnRealNodes, Unanswered
 from faults.tests.real_agents import BASE, MovedClock, RealAgent, uuid_of, write_gpus
 from faults.xids import xids
 
@@ -114,6 +114,7 @@ def test_a_gpu_is_well_again_with_its_last_fault(agent):
         ({"kind": "service", "service": "kubelet"}, "nobody could ask it"),
         ({"kind": "driver", "part": "library", "version": "580.105.08"}, "cannot be put back for sure"),
         ({"kind": "pressure", "resource": "memory", "amount": "1Gi"}, "ends other pods"),
+        ({"kind": "gpu", "effect": "overheat"}, "the hardware's own"),
         ({"kind": "xid", "xid_type": 79, "layers": "combined"}, "layers: log writes the kernel log"),
         ({"kind": "xid", "xid_type": 79, "layers": "cuda"}, "CUDA fault library"),
     ],
@@ -122,7 +123,7 @@ def test_what_only_a_simulated_node_can_do_is_refused_for_good_with_the_reason(a
     status, said = agent.ask("POST", "/inject", {"fault_id": "one", "lease": "run-1", **body})
     assert (status, said["code"]) == (422, "unsupported_on_real_nodes")
     assert why in said["detail"]
-    assert isinstance(Agent("n", "ns", "p", 1)._error(status, said["detail"]), Invalid)
+    assert isinstance(Agent("n", "ns", "p", 1)._error(status, said), NotOnRealNodes)
     assert agent.ask("POST", "/reboot", {})[1]["code"] == "unsupported_on_real_nodes"
     assert agent.lines() == []
 
@@ -145,7 +146,7 @@ def test_where_the_log_cannot_be_written_to_the_agent_says_why(agent):
     assert said["detail"].startswith(f"{agent.kmsg} cannot be written to: it is missing in the container")
     assert agent.ask("GET", "/health")[1]["detail"] == said["detail"]
     assert not agent.kmsg.exists()
-    assert isinstance(Agent("n", "ns", "p", 1)._error(status, said["detail"]), Unanswered)
+    assert isinstance(Agent("n", "ns", "p", 1)._error(status, said), Unanswered)
 
 
 @pytest.mark.parametrize(

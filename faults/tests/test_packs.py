@@ -173,7 +173,7 @@ def test_an_unknown_placeholder_is_refused_with_its_file(files):
         (lambda d: d["inject"].append({"kind": "manifest", "file": "manifests/x.yaml"}), "no file manifests/x.yaml"),
         (
             lambda d: d["inject"].append({"kind": "shell", "run": "rm"}),
-            "inject.2.kind: shell is no kind of step; valid are: call, delete, driver, manifest",
+            "inject.2.kind: shell is no kind of step; valid are: call, delete, driver, gpu, manifest",
         ),
         (
             lambda d: d["inject"].append({"kind": "delete", "target": NOTE, "dependants": "orphan"}),

@@ -81,11 +81,6 @@ class Reading:
         return most if self.state.tasks or self.device.product.idle_state == "P0" else idle
 
     @property
-    def is_idle(self) -> bool:
-        """Tell whether no process has a context on it."""
-        return not self.state.tasks
-
-    @property
     def performance(self) -> str:
         """The performance state."""
         return "P0" if self.state.tasks else self.device.product.idle_state

@@ -17,7 +17,7 @@ from kubesim.api import quantity
 from kubesim.errors import Obj
 from kubesim.gpu.xids import COMBINED, LAYERS, xids
 from kubesim.kubelet.duties import Post
-from kubesim.kubelet.node_faults import LIBRARY, MAX_S, RESOURCES, SWITCHES
+from kubesim.kubelet.node_faults import LIBRARY, MAX_S, RESOURCES, SLOWED, SWITCHES, TAKEN
 from kubesim.network.fabric import HttpServer, Request, Response
 from kubesim.shell.hostside import units
 from kubesim.times import micro
@@ -97,7 +97,13 @@ class NodeAgent(HttpServer):
         return {"holder": holder, "expires_at": micro(self._faults.lease(holder, seconds))}
 
     def _inject(self, body: Obj) -> Obj:
-        kinds = {"xid": self._xid, "driver": _driver, "service": self._service, "pressure": _pressure}
+        kinds = {
+            "xid": self._xid,
+            "driver": _driver,
+            "service": self._service,
+            "pressure": _pressure,
+            "gpu": self._gpu,
+        }
         kind, name = _choice(body, "kind", kinds), _name(body, "fault_id")
         parameters = kinds[kind](body)
         if (known := self._faults.find(name)) is not None:
@@ -134,6 +140,9 @@ class NodeAgent(HttpServer):
         layers = _choice({"layers": COMBINED} | body, "layers", LAYERS)
         return {"xid_type": code, "gpu_id": self._device(body), "layers": layers}
 
+    def _gpu(self, body: Obj) -> Obj:
+        return {"effect": _choice(body, "effect", [*SLOWED, *TAKEN]), "gpu_id": self._device(body)}
+
     def _service(self, body: Obj) -> Obj:
         return {"service": _choice(body, "service", units(self._board))}
 
@@ -166,6 +175,9 @@ def _pressure(body: Obj) -> Obj:
     if not 0 < amount <= MAX_USED:
         raise Refusal(400, "amount: a quantity up to 1Pi is expected")
     return {"resource": resource, "amount": str(body["amount"])}
+
+
+PLAIN = {"driver": _driver, "pressure": _pressure}
 
 
 def _body(request: Request) -> Obj:

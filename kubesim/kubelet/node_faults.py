@@ -8,14 +8,16 @@ fault that somebody has repaired by other means (a reset, a reboot, ``systemctl 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from kubesim.api import quantity
 from kubesim.clock import Clock, Timer
 from kubesim.errors import Obj
-from kubesim.gpu.products import driver
+from kubesim.gpu.devices import Task
+from kubesim.gpu.products import driver, loads
 from kubesim.gpu.xids import COMBINED, CUDA, LOG, USER, xids
 from kubesim.kubelet.thresholds import DISK, INODES, MEMORY, PIDS
 from kubesim.times import micro, parse
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 MAX_S = 8 * 3600
 RESOURCES = {"memory": MEMORY, "disk": DISK, "inodes": INODES, "pids": PIDS}
 """What of a node may be used, and how kubelets name it."""
+SLOWED = {"throttle": "power_brake", "overheat": "hot"}
+TAKEN = {"memory_pressure": ("held", 0.97), "compute_overload": ("burn", 0.1)}
+"""Troubles of a GPU without an Xid: its hardware slows it down, or a process takes a share of its free memory."""
 LIBRARY, SWITCHES = "library", {"module": "built", "toolkit": "toolkit"}
 """Parts of the driver: libraries, updated without a reboot; the module in the next kernel; the container toolkit."""
 
@@ -92,6 +97,8 @@ class NodeFaults:
         """Go on with what ``dump`` has told, and end what has run out meanwhile."""
         self._leases = {name: parse(until) for name, until in saved["leases"].items()}
         self._faults = saved["faults"]
+        for fault in [fault for fault in self._faults.values() if fault.get("effect") in TAKEN]:
+            _burden(self._node, fault, self._clock.now())  # processes do not outlive a restart by themselves
         self._expire()
 
     def stop(self) -> None:
@@ -199,8 +206,33 @@ def _amount(about: Obj) -> int:
     return int(quantity.parse(about["amount"]))
 
 
+def _burden(node: Node, about: Obj, at: datetime) -> None:
+    device = node.gpus.board.devices[about["gpu_id"]]
+    if about["effect"] in SLOWED:
+        return device.suffer(at, **{SLOWED[about["effect"]]: True})
+    load, share = TAKEN[about["effect"]]
+    free = max(device.product.memory - device.product.reserved - device.used(at), 1)
+    taken = replace(loads()[load], memory=0.0, mib=int(free * share) + 1)
+    return device.start(Task(_pid(about), "python3", "", taken, at))
+
+
+def _is_burdened(node: Node, about: Obj) -> bool:
+    device, slowed = node.gpus.board.devices[about["gpu_id"]], SLOWED.get(about["effect"])
+    return bool(getattr(device.trouble, slowed)) if slowed else _pid(about) in device.tasks
+
+
+def _relieve(node: Node, about: Obj, at: datetime) -> None:
+    device, slowed = node.gpus.board.devices[about["gpu_id"]], SLOWED.get(about["effect"])
+    return device.suffer(at, **{slowed: False}) if slowed else device.end(_pid(about), at)
+
+
+def _pid(about: Obj) -> int:
+    return 4_000_000 + crc32(f"{about['effect']}/{about['gpu_id']}".encode()) % 190_000
+
+
 EFFECTS: Mapping[str, Effect] = {
     "xid": Effect(_strike, _is_struck, _heal),
+    "gpu": Effect(_burden, _is_burdened, _relieve),
     "driver": Effect(_break_driver, _is_driver_broken, _mend_driver),
     "service": Effect(_stop, _is_stopped, _start),
     "pressure": Effect(

@@ -182,6 +182,7 @@ async def test_there_is_one_fault_a_second_at_most():
         ("POST", "/inject-xid", {"xid_type": 79, "fault_id": "../a"}, 400),
         ("POST", "/inject-xid", {"xid_type": 79, "duration": 0}, 400),
         ("POST", "/inject", {"kind": "quake"}, 400),
+        ("POST", "/inject", {"kind": "gpu", "effect": "dust"}, 400),
         ("POST", "/inject", {"kind": "service", "service": "sshd; reboot"}, 400),
         ("POST", "/inject", {"kind": "driver", "part": "library", "version": "new"}, 400),
         ("POST", "/inject", {"kind": "pressure", "resource": "disk", "amount": "lots"}, 400),
@@ -281,6 +282,57 @@ async def test_a_service_stops_and_starts_again():
         await w.tick(30)
         node = await w.client.get("nodes", w.node_names[0])
         assert next(item["status"] for item in node["status"]["conditions"] if item["type"] == "Ready") == "True"
+
+
+FIELDS = "clocks.sm,temperature.gpu,memory.free,utilization.gpu,clocks_event_reasons.active"
+
+
+async def sensors(w) -> list[str]:
+    """Return what nvidia-smi tells a pod that has the node's first GPU."""
+    command = ("nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits")
+    status, out, errors = await run(w, "idle", *command)
+    assert status == 0, errors
+    return out.strip().split(", ")
+
+
+@pytest.mark.parametrize(
+    ("effect", "hit"),
+    [
+        ("throttle", lambda now: now[4] == "0x0000000000000089"),
+        ("overheat", lambda now: int(now[1]) > 80 and now[4] == "0x0000000000000049"),
+        ("memory_pressure", lambda now: int(now[2]) < 4000 and now[3] == "0"),
+        ("compute_overload", lambda now: int(now[3]) > 95 and int(now[1]) > 50),
+    ],
+)
+async def test_a_gpu_without_an_xid_is_slow_or_taken_until_it_is_given_back(effect, hit):
+    async with world(count=1) as w:
+        await start(w)
+        await w.create("pods", pod("idle", trainer(1, command=("sleep", "1d"))))
+        await w.tick(60)
+        before = await sensors(w)
+        assert not hit(before)
+        status, said = await inject(w, "one", "gpu", effect=effect)
+        assert (status, said.get("effect")) == (200, effect), said
+        await w.tick(200)
+        assert hit(await sensors(w))
+        assert await active(w) == ["one"]
+        machines, name = w.kubelets.machines, w.node_names[0]
+        machines.faults(name).restore(json.loads(json.dumps(machines.changes()[f"faults/{name}"])))
+        assert await active(w) == ["one"]
+        await ask(w, "POST", "/recover", {"fault_id": "one"})
+        await w.tick(300)
+        assert await active(w) == []
+        now = await sensors(w)
+        assert not hit(now)
+        assert now[2:] == before[2:]
+
+
+async def test_a_gpu_that_has_been_reset_by_hand_is_slow_no_more():
+    async with world(count=1) as w:
+        await start(w)
+        await inject(w, "one", "gpu", effect="overheat")
+        board(w).reset(0, w.clock.now())
+        assert await active(w) == []
 
 
 async def test_a_node_runs_short_and_recovers():
