@@ -10,6 +10,7 @@ from typing import Any
 from kubesim.gpu.board import Board
 from kubesim.gpu.cuda import INSUFFICIENT_DRIVER, MISMATCH, NO_DEVICE, Cuda, CudaDevice, CudaError
 from kubesim.gpu.devices import Device
+from kubesim.gpu.preload import ReadFile
 from kubesim.gpu.smi.view import View
 from kubesim.gpu.xids import KernelLog
 
@@ -25,6 +26,8 @@ class Access:
     owner: str
     privileged: bool = False
     asked: str = ""
+    read: ReadFile = lambda path: None
+    """Reads a file of the container, as a library that its processes preload."""
 
     def view(self, at: datetime) -> View:
         """Return what nvidia-smi sees at a moment."""

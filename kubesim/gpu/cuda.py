@@ -28,6 +28,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from kubesim.gpu.devices import Device, Task
+from kubesim.gpu.preload import injected_error
 from kubesim.gpu.products import Load, loads
 from kubesim.gpu.xids import CUDA_ERRORS
 
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 OUT_OF_MEMORY, INSUFFICIENT_DRIVER, NO_DEVICE, INVALID_DEVICE = 2, 35, 100, 101
 NOT_READY, MISMATCH, UNKNOWN = 802, 803, 999
+UNNAMED = "unrecognized error code"
+"""What cudaGetErrorString returns for a number that CUDA does not give."""
 MIB = 1 << 20
 GSP_TIMEOUT_S = 45.0
 """The seconds that a call waits for a firmware that does not answer (Xid 119 says so)."""
@@ -48,7 +51,7 @@ class CudaError(Exception):
     """A call has failed. ``code`` is CUDA's number, the message its text (cudaGetErrorString)."""
 
     def __init__(self, code: int, after_s: float = 0.0) -> None:
-        super().__init__(CUDA_ERRORS[code])
+        super().__init__(CUDA_ERRORS.get(code, UNNAMED))
         self.code = code
         self.after_s = after_s
         """Seconds for which the call blocks before it fails."""
@@ -153,6 +156,8 @@ class Cuda:
         if self.error:
             raise CudaError(self.error)
         if self._devices is None:
+            if code := injected_error(self._environment, self._access.read):
+                raise CudaError(code)
             board = self._access.board
             if code := self._access.driver_error():
                 raise CudaError(code)

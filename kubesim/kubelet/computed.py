@@ -6,6 +6,7 @@ They are made when somebody looks into the container; until then their GPUs alon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kubesim.gpu import access as gpu_found
 from kubesim.gpu import collectives
 from kubesim.gpu.cuda import CudaDevice
+from kubesim.gpu.preload import preloaded
 from kubesim.kubelet import behaviours, failures, usage
 from kubesim.kubelet.gpus import User
 from kubesim.kubelet.records import Container
@@ -51,6 +53,14 @@ def users(sandbox: Sandbox, container: Container) -> list[User]:
     return [each for each in found if each.device != -1] or [User(number(1), argv[0] if argv else "")]
 
 
+def load(sandbox: Sandbox, container: Container) -> None:
+    """Let a computed process be loaded, with what it preloads, and find out which GPUs it has."""
+    box = sandbox.boxes[container.name]
+    for line in preloaded(box.env, box.read)[1]:
+        sandbox.say(container, line)
+    look(sandbox, container)
+
+
 def look(sandbox: Sandbox, container: Container) -> tuple[CudaDevice, ...]:
     """Let a computed process find out which GPUs it has, when it starts; returns those that it can use."""
     instance, box, record = container.instance, sandbox.boxes[container.name], sandbox.worker.record
@@ -59,7 +69,7 @@ def look(sandbox: Sandbox, container: Container) -> tuple[CudaDevice, ...]:
     image = record.images[spec["image"]]
     if owner not in gpus.given and not image.scripts:
         return ()
-    access = gpus.access_of(owner, record.pod, spec, image.env)
+    access = replace(gpus.access_of(owner, record.pod, spec, image.env), read=box.read)
     env = {**dict(behaviours.environment(spec, record.pod)), **box.env}
     found, devices = gpu_found.look(access, env, instance.started_at, usage.cpu_limit(spec))
     instance.found = instance.found or found

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from kubesim import data
-from kubesim.gpu.cuda import INVALID_DEVICE, UNKNOWN
+from kubesim.gpu.cuda import INVALID_DEVICE, UNKNOWN, UNNAMED
 from kubesim.gpu.devices import UNAVAILABLE
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.kubelet.images import Image
@@ -117,7 +117,7 @@ class Library:
         known = libraries(self.image)
         code = ECC if code == CONTAINED and release(known["cuda"]) < FIRST_WITH_CONTAINED else code
         kind = "torch.AcceleratorError" if release(known["torch"]) >= ACCELERATOR else "RuntimeError"
-        return self._text("error", kind=kind, error=CUDA_ERRORS[code])
+        return self._text("error", kind=kind, error=CUDA_ERRORS.get(code, UNNAMED))
 
     def cuda(self, code: int) -> str:
         """Return what is printed where an error of CUDA strikes in the middle of the work."""
@@ -128,7 +128,7 @@ class Library:
         if code in (UNAVAILABLE, INVALID_DEVICE, ECC):
             return self._last("context", self._cuda(code))
         key = "unknown" if code == UNKNOWN else "unexpected"
-        return self._last("first", self._text(key, number=code, error=CUDA_ERRORS[code]))
+        return self._last("first", self._text(key, number=code, error=CUDA_ERRORS.get(code, UNNAMED)))
 
     def no_nccl(self) -> str:
         """Return what is printed where a job of several pods has no GPU for NCCL."""

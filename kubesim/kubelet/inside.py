@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import posixpath
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 
 from kubesim.api import quantity
@@ -127,7 +128,8 @@ def machine(record: PodRecord, spec: Obj, clock: Clock, host: Host, owner: str) 
     made.info = host.node.info
     for path, part in hostfiles.parts(host.node).items():
         made.files.mount(path, Mount(part, readonly=True, kind=HIDDEN))
-    made.devices = host.node.gpus.access_of(owner, record.pod, spec, image.env)
+    access = host.node.gpus.access_of(owner, record.pod, spec, image.env)
+    made.devices = replace(access, read=View(made.files, made.now).content)
     if made.devices.has_driver:
         _add_devices(made)
         if made.devices.injected:
@@ -255,16 +257,32 @@ def mount(
         else:
             _put(made, "/etc/hosts", hosts(record, made.hostname))
     files.mount(SHARED_MEMORY, Mount(Directory(mode=0o1777, memory=Memory(SHARED_BYTES)), source="shm"))
-    in_memory = {volume["name"] for volume in record.pod["spec"].get("volumes") or () if _in_memory(volume)}
-    for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
-        kind = ("tmpfs", "tmpfs") if item["name"] in in_memory else NODE_DISK
-        _mount(files, item, volumes[item["name"]], env, spec["name"], kind)
+    mount_volumes(files, record, spec, volumes, env)
     for at in files.mounts.values():
         if at.directory.memory is not None:
             at.directory.memory.limit = min(at.directory.memory.limit, made.memory)
             at.directory.memory.adopt(id(files))
     if (spec.get("securityContext") or {}).get("readOnlyRootFilesystem"):
         files.mounts.setdefault("/", Mount(files.root, readonly=True, source="overlay", kind="overlay"))
+
+
+def mount_volumes(
+    files: Files, record: PodRecord, spec: Obj, volumes: Mapping[str, Directory], env: Mapping[str, str]
+) -> None:
+    """Put a container's volumes at their paths. Raises ``ConfigError``."""
+    in_memory = {volume["name"] for volume in record.pod["spec"].get("volumes") or () if _in_memory(volume)}
+    for item in sorted(spec.get("volumeMounts") or (), key=lambda item: len(item["mountPath"])):
+        kind = ("tmpfs", "tmpfs") if item["name"] in in_memory else NODE_DISK
+        _mount(files, item, volumes[item["name"]], env, spec["name"], kind)
+
+
+def reader(
+    record: PodRecord, spec: Obj, volumes: Mapping[str, Directory], env: Mapping[str, str]
+) -> Callable[[str], bytes | None]:
+    """Return what reads the files in a container's volumes, where the container has no machine."""
+    files = Files(Directory())
+    mount_volumes(files, record, spec, volumes, env)
+    return View(files, lambda: 0.0).content
 
 
 def _in_memory(volume: Obj) -> bool:

@@ -20,6 +20,7 @@ from kubesim.client import Reader
 from kubesim.clock import Clock
 from kubesim.errors import Obj
 from kubesim.gpu.board import NoDevice
+from kubesim.gpu.preload import ReadFile
 from kubesim.kubelet import behaviours, computed, failures, inside, keeping, memory, rooted, servers, usage, volumes
 from kubesim.kubelet.duties import EXPORTERS, Post
 from kubesim.kubelet.environment import ConfigError, Sources, environment, expand
@@ -67,6 +68,7 @@ class Box:
     message: File | None = None
     started: bool = False
     since: Birth = NEVER
+    read: ReadFile = lambda path: None
 
 
 @dataclass
@@ -103,6 +105,8 @@ class Sandbox:
         if real:
             box.argv = [expand(word, env) for word in self.worker.command(container)]
             box.machine = await self._machine(container, spec, box, self.host.clock)
+        elif "LD_PRELOAD" in env:
+            box.read = inside.reader(record, spec, await self.volumes(), env)
         self.boxes[container.name] = box
 
     def start(self, container: Container) -> str:
@@ -116,7 +120,7 @@ class Sandbox:
             if error:
                 return error
         else:
-            computed.look(self, container)
+            computed.load(self, container)
             if error := self.worker.program(container).start_error:
                 return error
         box.started = True
@@ -143,7 +147,7 @@ class Sandbox:
                 self.owner(container),
                 tuple(box.argv),
                 lambda text, code=failures.KILLED_CODE: self.cut(container, text, code),
-                lambda text: self._say(container, text),
+                lambda text: self.say(container, text),
                 resumed,
                 work,
                 course[-1][1] if course else "",
@@ -183,7 +187,7 @@ class Sandbox:
             instance.oom_at = max(self._age(container), 0.0)
             self.host.wake()
 
-    def _say(self, container: Container, text: str) -> None:
+    def say(self, container: Container, text: str) -> None:
         """Let a computed process print a line now; of very many, the oldest are forgotten."""
         instance = container.instance
         if instance is not None:
@@ -270,7 +274,7 @@ class Sandbox:
         )
         behaviour = record.images[spec["image"]].behaviour
         if behaviour in EXPORTERS:
-            api = acting(self.host.client, self.host.clock, record.pod, lambda text: self._say(container, text))
+            api = acting(self.host.client, self.host.clock, record.pod, lambda text: self.say(container, text))
             found |= self.host.telemetry.servers(behaviour, record.pod, self.host.node, api, self._network)
         for port, server in found.items():
             self.host.fabric.listen(record.ip, port, server)
@@ -423,10 +427,7 @@ class Sandbox:
     async def _machine(self, container: Container, spec: Obj, box: Box, clock: Clock) -> Machine:
         """Return a new machine with the files of a container's image and its mounts. Raises ``ConfigError``."""
         record = self.worker.record
-        try:
-            mounts = await self.volumes()
-        except MountError as error:
-            raise ConfigError(str(error)) from error
+        mounts = await self.volumes()
         machine = inside.machine(record, spec, clock, self.host, self.owner(container))
         self._number(container, machine)
         memory.mount(machine, spec, lambda: computed.used(self, container, machine), lambda: self._age(container))
@@ -460,10 +461,13 @@ class Sandbox:
             machine.on_node = number
 
     async def volumes(self) -> Mapping[str, Directory]:
-        """Return the pod's volumes by name. Raises ``ConfigError``, ``MountError``."""
+        """Return the pod's volumes by name. Raises ``ConfigError``."""
         if self.mounts is None:
             now = self.host.clock.now()
-            self.mounts = await volumes.mount(self.host.client, self.worker.record, self.host.node.disk, now)
+            try:
+                self.mounts = await volumes.mount(self.host.client, self.worker.record, self.host.node.disk, now)
+            except MountError as error:
+                raise ConfigError(str(error)) from error
         return self.mounts
 
     def _keep_fresh(self) -> None:

@@ -380,6 +380,11 @@ class View(Writer):
             raise FileError("EACCES", path)
         return whole(node.content()) if isinstance(node, File) else b""
 
+    def content(self, path: str) -> bytes | None:
+        """Return a file's bytes, or None where there is no file."""
+        node = self.find(path)
+        return bytes(node.content()) if isinstance(node, File) else None
+
     def file(self, path: str, *, append: bool = True, exclusive: bool = False) -> Node:
         """Return the file at ``path`` to be written to, made or emptied as asked."""
         place = self.place(path)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from kubesim.clock import Clock
 from kubesim.gpu.access import Access
 from kubesim.gpu.board import KERNEL
+from kubesim.gpu.preload import preloaded
 from kubesim.shell.errors import BrokenPipe, FileError, Leave, StartError
 from kubesim.shell.files import Files, View
 from kubesim.shell.handles import CHUNK, Handle, OpenFile, Stdio
@@ -291,7 +292,7 @@ class Process(Holder):
             try:
                 if self._pacer.late():
                     await self._pacer.rest()
-                status = await main(self)
+                status = await self.execute(main)
             except Leave as leave:
                 status = leave.status
             await self.flush()
@@ -306,6 +307,13 @@ class Process(Holder):
             if not self._fatal:
                 raise
             return 128 + NUMBERS[self._fatal]
+
+    async def execute(self, main: Tool) -> int:
+        """Run a program in this process, once the dynamic linker has said which libraries it cannot preload."""
+        if "LD_PRELOAD" in self.env and main is self.machine.tools.get(self.program.tool):
+            for line in preloaded(self.env, self.view.content)[1]:
+                await self.error(line + "\n")
+        return await main(self)
 
     async def _lost(self, error: FileError) -> int:
         try:

@@ -69,7 +69,7 @@ class Subshells(Values):
         process = self.process
         process.program, process.argv, process.env = program, list(program.argv), env
         process.handlers = {name: None for name, handler in process.handlers.items() if handler is None}
-        status = await process.machine.tools[program.tool](process)
+        status = await process.execute(process.machine.tools[program.tool])
         await process.flush()
         raise ExitShell(status)
 

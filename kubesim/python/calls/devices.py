@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kubesim.gpu.cuda import VISIBLE, Cuda, CudaError
+from kubesim.gpu.cuda import UNNAMED, VISIBLE, Cuda, CudaError
 from kubesim.gpu.xids import CUDA_ERRORS
 from kubesim.python.calls.registry import GuestError, blocking, call
 from kubesim.shell.machine import Process
@@ -133,7 +133,7 @@ async def run_devices(
     finally:
         machine.meter.occupy(machine.now(), -rate)
     code = session.cuda.error if session.cuda is not None else 0
-    return {"errors": dict.fromkeys(busy, [code, CUDA_ERRORS[code]]) if code else {}}
+    return {"errors": dict.fromkeys(busy, [code, CUDA_ERRORS.get(code, UNNAMED)]) if code else {}}
 
 
 def _use(session: Session, ordinal: int, percent: float) -> None:

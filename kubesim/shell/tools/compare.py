@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 
+from kubesim.gpu.preload import preloaded
 from kubesim.shell.errors import FileError
 from kubesim.shell.files import Device, Directory, File, Link
 from kubesim.shell.machine import Process, Tool
@@ -148,7 +149,10 @@ async def ldd(process: Process) -> int:
         if not isinstance(node, File) or not node.program:
             await process.write("\tnot a dynamic executable\n")
             return 1
-        await process.write(kit.told("ldd"))
+        first, newline, others = kit.told("ldd").partition("\n")
+        loaded, _ = preloaded(process.env, process.view.content)
+        shown = [f"\t{path} (0x00007f1d8a3e1000)\n" for path in loaded]
+        await process.write("".join([first, newline, *shown, others]))
     return 0
 
 
