@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from django.contrib.staticfiles import finders
 from django.test import Client
+from django.utils.html import escape
 from playwright.sync_api import Browser, BrowserContext, Page, Route, WebSocketRoute, sync_playwright
 
 from e2e.conftest import CHROMIUM_ARGS, chromium_path
@@ -20,6 +21,9 @@ NOT_FOUND = 4404  # how our own consumers close the socket of a stranger
 WIDTHS = {390: 844, 1024: 768, 1280: 800, 1366: 768, 1440: 900, 1600: 900, 1920: 1080}
 TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ANSWERED = ("Cache-Control", "Content-Type", "Content-Security-Policy", "HX-Redirect", "Location")
+# Playwright asks nobody who answers the second request of a redirect: the browser would look for the host's name. (A
+# whole Chromium loads the page of that error again after a second, and gets there.)
+MOVED = '<meta http-equiv="refresh" content="0; url={}">'
 
 # Everything that a person can read: drawn text, tooltips and labels of what is drawn, and the browser's tab.
 VISIBLE_TEXT = """() => {
@@ -76,6 +80,9 @@ class Site:
             headers={name: value for name, value in request.headers.items() if name.startswith(("hx-", "x-"))},
         )
         headers = {name: response[name] for name in ANSWERED if name in response}
+        if request.is_navigation_request() and "Location" in headers:
+            route.fulfill(content_type="text/html", body=MOVED.format(escape(headers["Location"])))
+            return
         route.fulfill(status=response.status_code, headers=headers, body=response.content)
 
 
@@ -84,7 +91,7 @@ def chromium() -> Iterator[Browser]:
     """The machine's Chromium, in a thread that Playwright's event loop and Django's database share."""
     path = chromium_path()
     if path is None:
-        pytest.skip("needs Chromium or Chrome; on Debian: sudo apt install chromium")
+        pytest.skip("needs Chromium or Chrome; on Debian: sudo apt install chromium-headless-shell")
     with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
         patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "true")
         browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGS)
