@@ -64,6 +64,7 @@ catalog-check: setup ## Prove every pack and variant on practice clusters (ARGS=
 
 xids: setup ## Write what kubesim, the faults app and the C sources use of native/xids.yaml
 	@$(BIN)/python native/generate_xids.py
+	@$(BIN)/python native/generate_sdk.py
 
 lint: setup-dev ## Style, types, layers, templates, licences
 	@$(BIN)/python -m ruff check .
