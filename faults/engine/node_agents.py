@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -63,6 +63,10 @@ class AgentLease:
             return MAX_LEASE_S
         return max(0, min(round((self.until - clock.now()).total_seconds()), MAX_LEASE_S))
 
+    def of(self, fault_id: str) -> AgentLease:
+        """Return the lease of one fault of the holder's, which ends with it."""
+        return replace(self, holder=fault_id)
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
@@ -82,6 +86,10 @@ class Agent:
     def take_lease(self, cluster: ClusterPort, lease: AgentLease) -> None:
         """Take a lease, or prolong it. Raises ClusterError."""
         self.post(cluster, "/lease", {"holder": lease.holder, "seconds": lease.seconds})
+
+    def give_back_lease(self, cluster: ClusterPort, holder: str) -> None:
+        """End a lease, and what there is under it; nothing begins under it from then on. Raises ClusterError."""
+        self.post(cluster, "/lease", {"holder": holder, "seconds": 0})
 
     def inject(self, cluster: ClusterPort, body: Obj) -> Obj:
         """Let a fault happen; the same one again has no effect. Raises ClusterError."""

@@ -82,16 +82,18 @@ class NodeFaultKind(Kind[NodeFault]):
             raise Invalid(f"The lease for faults on {change.target} has run out: the run's deadline has passed.")
         agent, name = _running_agent(cluster, change.node), record.undo["fault_id"]
         with waiting(change.target):
-            agent.take_lease(cluster, change.lease)
-            agent.inject(cluster, {**change.fault, "fault_id": name, "lease": change.lease.holder})
+            agent.take_lease(cluster, change.lease.of(name))
+            agent.inject(cluster, {**change.fault, "fault_id": name, "lease": name})
             if agent.fault(cluster, name) is None:
                 raise Unanswered(f"The agent of {change.target} took the fault but does not show it.")
         return record.applied(record.uid)
 
     def revert(self, cluster: ClusterPort, record: Record, neighbours: Neighbours) -> Record:
-        """Take the fault back while it is there, and see it gone.
+        """Take the fault back while it is there, give its lease back, and see it gone.
 
-        Without an agent nobody can tell: it is waited for, until the fault must have ended by itself.
+        A request to begin it may still be under way, from a worker that was overtaken or through a slow network:
+        without a lease it comes too late. Without an agent nobody can tell: it is waited for, until the fault must
+        have ended by itself.
         """
         if _is_gone(cluster, record):
             return record.reverted("the node has gone")
@@ -101,12 +103,13 @@ class NodeFaultKind(Kind[NodeFault]):
                 return record.reverted("has ended by itself, with its lease")
             raise _no_agent(record.target)
         with waiting(record.target):
-            if agent.fault(cluster, name) is None:
-                return record.reverted("was not there, left alone")
-            agent.recover(cluster, name)
+            was_there = agent.fault(cluster, name) is not None
+            if was_there:
+                agent.recover(cluster, name)
+            agent.give_back_lease(cluster, name)
             if agent.fault(cluster, name) is not None:
                 raise Unanswered(f"The agent of {record.target} still shows the fault that it has taken back.")
-        return record.reverted("recovered")
+        return record.reverted("recovered" if was_there else "was not there, left alone")
 
     def holds(self, cluster: ClusterPort, record: Record) -> bool:
         """Return whether the node has the fault. Of one that was taken back no agent need be there to tell."""
@@ -241,10 +244,10 @@ def with_lease(change: Any, lease: AgentLease | None) -> Any:
 
 def renew_lease(cluster: ClusterPort, records: Sequence[Record], lease: AgentLease) -> None:
     """Move the end of a run's faults. Raises ClusterError."""
-    applied = [record for record in records if record.undo["action"] == NodeFault.action]
-    for node in sorted({record.target.name for record in applied if record.state is State.APPLIED}):
-        if find(cluster, Target("v1", "Node", "", node)) is not None:
-            _running_agent(cluster, node).take_lease(cluster, lease)
+    ours = [record for record in records if record.undo["action"] == NodeFault.action]
+    for record in (record for record in ours if record.state is State.APPLIED):
+        if find(cluster, record.target) is not None:
+            _running_agent(cluster, record.target.name).take_lease(cluster, lease.of(record.undo["fault_id"]))
 
 
 def _running_agent(cluster: ClusterPort, node: str) -> Agent:

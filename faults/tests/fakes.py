@@ -188,6 +188,8 @@ class FakeAgent:
             return (200, self.faults[name]) if name in self.faults else (404, {"detail": f"Fault {name} not found"})
         if path == "/lease":
             self.leases[body["holder"]] = body["seconds"]
+            ended = [name for name, fault in self.faults.items() if not self.leases.get(fault["lease"])]
+            self.faults = {name: fault for name, fault in self.faults.items() if name not in ended}
             return 200, {}
         if path == "/recover":
             return (200, {}) if self.faults.pop(body["fault_id"], None) else (404, {"detail": "not found"})

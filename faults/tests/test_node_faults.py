@@ -8,6 +8,7 @@ import pytest
 
 from faults import clock
 from faults.engine import State, compare, fingerprint
+from faults.engine.model import Request
 from faults.engine.node_agents import SESSION, AgentLease
 from faults.errors import Conflict, Invalid, Unreachable
 from faults.injectors import KINDS, StepError, renew_lease
@@ -48,12 +49,12 @@ def inject(cluster, journal, *steps, lease=None, **more):
 def test_a_fault_is_sent_with_the_runs_lease_and_taken_back_by_its_name(cluster, journal):
     inject(cluster, journal, *STEPS)
     agent = cluster.agents[POD]
-    assert 3590 <= agent.leases["run-1"] <= 3600
+    assert all(3590 <= agent.leases[f"run-1-{number}"] <= 3600 for number in range(4))
     assert [(fault["fault_id"], fault["kind"]) for fault in agent.faults.values()] == [
         ("run-1-0", "xid"), ("run-1-1", "service"), ("run-1-2", "driver"), ("run-1-3", "pressure"),
     ]  # fmt: skip
     assert agent.faults["run-1-0"] == {
-        "kind": "xid", "xid_type": 79, "gpu_id": 2, "layers": "combined", "fault_id": "run-1-0", "lease": "run-1",
+        "kind": "xid", "xid_type": 79, "gpu_id": 2, "layers": "combined", "fault_id": "run-1-0", "lease": "run-1-0",
     }  # fmt: skip
     order = []
     cluster.before_write = lambda verb, key: order.append((verb, sorted(agent.faults)))
@@ -74,7 +75,7 @@ def test_without_a_live_lease_nothing_is_sent(cluster, journal):
 def test_a_moved_deadline_moves_the_end_of_the_faults(cluster, journal):
     inject(cluster, journal)
     renew_lease(cluster, list(journal.rows.values()), AgentLease("run-1", clock.now() + timedelta(hours=2)))
-    assert 7190 <= cluster.agents[POD].leases["run-1"] <= 7200
+    assert 7190 <= cluster.agents[POD].leases["run-1-0"] <= 7200
 
 
 def test_the_fingerprint_tells_of_faults_devices_conditions_labels_and_taints(cluster, journal):
@@ -135,7 +136,16 @@ def test_what_a_candidate_has_repaired_is_left_alone(cluster, journal):
     sent = []
     cluster.before_write = lambda verb, key: sent.append(verb)
     assert engine(cluster, journal.open()).revert() == []
-    assert (sent, journal.rows[0].outcome) == ([], "was not there, left alone")
+    assert (sent, journal.rows[0].outcome) == (["lease"], "was not there, left alone")
+
+
+def test_a_call_that_arrives_after_its_revert_begins_nothing(cluster, journal):
+    inject(cluster, journal)
+    agent = cluster.agents[POD]
+    (sent,) = agent.faults.values()
+    assert engine(cluster, journal.open()).revert() == []
+    assert agent.answer(Request("POST", "/k3/inject", sent))[0] == 403
+    assert agent.faults == {}
 
 
 def test_a_fault_goes_with_its_node(cluster, journal):
