@@ -20,6 +20,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from faults.kube.config import Access
+from torture.held_calls import HeldCall, Moment, no_call
+from torture.tunnels import tunnel
 
 KINDS = ("429", "500", "503", "html", "truncated", "lost", "hung", "reset")
 HANG_S = 7.0  # longer than our client waits
@@ -33,6 +35,9 @@ class ApiProxy:
     def __init__(self, upstream: Access, folder: Path, rng: random.Random) -> None:
         self.rate = 0.0
         self.answered: dict[str, int] = {}
+        self.held = no_call()
+        self.refused = ""
+        """Pattern of the paths, of requests that pass, which are answered with 403."""
         self._upstream = upstream
         self._folder = folder
         self._rng = rng
@@ -49,6 +54,11 @@ class ApiProxy:
     def __exit__(self, *exc: object) -> None:
         """Stop serving."""
         self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def hold(self, moment: Moment) -> HeldCall:
+        """Hold the next request of a moment."""
+        self.held = HeldCall(moment)
+        return self.held
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -110,7 +120,13 @@ class ApiProxy:
             if self._upstream.token:
                 headers["Authorization"] = f"Bearer {self._upstream.token}"
         session = self._ours if own else self._theirs
-        url, body = self._upstream.server + request.raw_path, await request.read()
+        url = self._upstream.server + request.raw_path
+        if request.headers.get("Upgrade", "").lower() == "websocket":
+            return await tunnel(request, session, url, headers, self)
+        held = self.held if self.held.wants(request.method, request.path) else None
+        body = await request.read()
+        if held is not None and not held.moment.is_back and not await held.hold():
+            return _cut(request)
         try:
             ask = session.request(
                 request.method, url, headers=headers, data=body or None, skip_auto_headers=("Content-Type",)
@@ -118,6 +134,8 @@ class ApiProxy:
             async with ask as found:
                 if trouble == "lost":  # done, and nobody hears of it
                     await found.read()
+                    return _cut(request)
+                if held is not None and held.moment.is_back and not await held.hold():
                     return _cut(request)
                 return await _pass_on(request, found, trouble)
         except aiohttp.ClientError:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from torture.machine import SmallDisk, SteppedClock, small_disk, stepped_clock
@@ -89,6 +89,28 @@ class Installation:
             assert self._process.poll() is None, self.log.read_text()[-2000:]
             waited.wait(0.1)
         raise AssertionError(f"not ready after {START_S:.0f} s: {self.log.read_text()[-2000:]}")
+
+    def crash(self) -> None:
+        """Kill every process of it, the supervisor first, and take the database away."""
+        assert self._process is not None
+        pids = _descendants(self._process.pid)
+        self._process.kill()
+        self._process.wait()
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.database is not None:
+            self.database.send(signal.SIGKILL)
+        for path in (self.folder / "data").glob("db.sqlite3*"):
+            path.rename(path.with_name(f"away-{path.name}"))
+
+    def start_again(self) -> None:
+        """Start it after a crash, with its database."""
+        if self.database is not None:
+            self.database.mend()
+        for path in (self.folder / "data").glob("away-*"):
+            path.rename(path.with_name(path.name.removeprefix("away-")))
+        self._start(self.clock.variables if self.clock else {})
 
     def _end(self) -> None:
         if self._process is None:

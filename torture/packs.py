@@ -113,7 +113,21 @@ def _rule(name: str) -> Obj:
     return {"apiGroups": ["example.com"], "resources": [name], "verbs": ["get"]}
 
 
-def _write(folder: Path, slug: str, steps: list[Obj], files: Mapping[str, str] | None = None) -> None:
+def write_node_faults(folder: Path, slug: str, node: str, steps: list[Obj], *, gpus: int) -> None:
+    """Write a pack whose faults are those of a node, by its agent; the node then has so many GPUs to give."""
+    of_node = f"nodes.filter(n, n.metadata.name == '{node}')[0].status.allocatable['nvidia.com/gpu']"
+    symptom = {
+        "title": f"Node {node} has {gpus} GPUs to give",
+        "reads": {"nodes": {"apiVersion": "v1", "kind": "Node"}},
+        "expr": f"{of_node} == '{gpus}'",
+        "found": f"string({of_node}) + ' GPUs'",
+    }
+    _write(folder, slug, [{**step, "node": node} for step in steps], symptom=symptom)
+
+
+def _write(
+    folder: Path, slug: str, steps: list[Obj], files: Mapping[str, str] | None = None, symptom: Obj | None = None
+) -> None:
     target = folder / slug
     shutil.copytree(SKELETON, target)
     shutil.rmtree(target / "manifests")  # nothing of it is injected
@@ -126,7 +140,8 @@ def _write(folder: Path, slug: str, steps: list[Obj], files: Mapping[str, str] |
     pack["requires"]["tiers"] = ["practice", "dedicated"]  # objects of the whole cluster are changed
     pack["existing"] = ["kube-public"]
     pack["inject"] = steps
-    pack["symptom"] = [_symptom(steps[0]["target"], steps[0]["patch"])]
+    pack["requires"]["agent"] = symptom is not None
+    pack["symptom"] = [symptom or _symptom(steps[0]["target"], steps[0]["patch"])]
     plain = json.loads(json.dumps(pack))  # no aliases
     path.write_text(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 

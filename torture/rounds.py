@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,27 +30,15 @@ from uuid import UUID, uuid4
 from kubesim import pools
 from kubesim.gpu.nodes import node_name
 from kubesim.hosting import STANDARD
-from torture.api_proxy import ApiProxy
 from torture.disturbances import Disturber
 from torture.dump import compare, dump
-from torture.installation import ROOT, Installation
+from torture.installation import Installation
+from torture.places import BINARIES, Place, kubectl, places, until
 from torture.postgres import Postgres, private_postgres, why_not
 
-PATIENCE_S = float(os.environ.get("TORTURE_PATIENCE", "180"))
 HEAL_AFTER_S = 12.0
 HELD_SHARE = 0.2  # of the rounds on lent clusters: an object that was injected is held by a finalizer
 FINALIZER = "torture.example.com/hold"
-TESTCLUSTER = ROOT / "deploy" / "testcluster" / "testcluster.py"
-BINARIES = Path(os.environ.get("TESTCLUSTER_BIN") or Path.home() / ".cache/faultline/testcluster-bin")
-
-
-@dataclass
-class Place:
-    """A cluster that rounds are played on; None of the rest where each session has a practice cluster of its own."""
-
-    name: str
-    kubeconfig: Path | None = None
-    proxy: ApiProxy | None = None
 
 
 Versions = Callable[[Place, UUID], list[Any]]
@@ -74,28 +62,6 @@ class Outcome:
         return (
             f"{self.number:>4} {self.place:<9}{self.seconds:6.1f} s  {self.end:<24} {', '.join(self.told)}: {verdict}"
         )
-
-
-def until(done: Any, seconds: float = PATIENCE_S) -> Any:
-    """Return what ``done`` returns once it is true; None after so many seconds. A locked database is waited for."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        with _patience():
-            if result := done():
-                return result
-        time.sleep(0.1)
-    return None
-
-
-@contextmanager
-def _patience() -> Iterator[None]:
-    """Let a database that does not answer pass, with a new connection for the next try."""
-    from django.db import OperationalError, connection
-
-    try:
-        yield
-    except OperationalError:
-        connection.close()
 
 
 def patiently(act: Any) -> Any:
@@ -193,7 +159,7 @@ class Interview:
         assert step is not None, "a pack of the catalogue creates objects"
         patch = json.dumps({"metadata": {"finalizers": [FINALIZER]}})
         name = f"{step.target['kind']}/{step.target['name']}"
-        _kubectl(self.kubeconfig, "patch", name, "-n", step.target["namespace"], "--type=merge", "-p", patch)
+        kubectl(self.kubeconfig, "patch", name, "-n", step.target["namespace"], "--type=merge", "-p", patch)
         self.disturber.told.append(f"finalizer on {name}")
 
     def _heal_in_time(self, done: Any) -> None:
@@ -255,11 +221,11 @@ def play(number: int, place: Place, installation: Installation, versions: Versio
     finally:
         disturber.heal()
     outcome.told, outcome.seconds = disturber.told, time.monotonic() - began
-    outcome.wrong = list(_wrong(interview, outcome, place, before))
+    outcome.wrong = list(wrong_with(interview, outcome, place, before))
     return outcome
 
 
-def _wrong(interview: Interview, outcome: Outcome, place: Place, before: dict[str, str]) -> Iterator[str]:
+def wrong_with(interview: Interview, outcome: Outcome, place: Place, before: dict[str, str]) -> Iterator[str]:
     from faults import practice
     from sessions import events
 
@@ -291,97 +257,6 @@ def _ratings(session: Any) -> list[Any]:
     from sessions.models import Rating
 
     return list(Rating.objects.filter(assessment__session=session))
-
-
-def _kubectl(kubeconfig: Path, *args: str) -> str:
-    command = ["kubectl", "--kubeconfig", str(kubeconfig), "--request-timeout=30s", *args]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
-
-@contextmanager
-def places(stack_folder: Path, rng: random.Random, names: list[str]) -> Iterator[list[Place]]:
-    """Yield the places by name: practice, lent (a practice cluster behind the proxy), real (a control plane)."""
-    with ExitStack() as stack:
-        found = [Place("practice")] if "practice" in names else []
-        if "lent" in names:
-            found.append(stack.enter_context(_lent(stack_folder / "lent", rng)))
-        if "real" in names:
-            found.append(stack.enter_context(_real(stack_folder / "real", rng)))
-        yield found
-
-
-@contextmanager
-def _lent(folder: Path, rng: random.Random) -> Iterator[Place]:
-    from conftest import stop
-
-    folder.mkdir(parents=True)
-    kubeconfig = folder / "kubeconfig"
-    command = [sys.executable, "-m", "kubesim", "serve", "--data", str(folder / "data"), "--port", "0"]
-    command += ["--nodes", "3", "--gpus", "8", "--kubeconfig", str(kubeconfig)]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        assert until(lambda: kubeconfig.exists() and _answers(kubeconfig), 60), (folder / "log").read_text()
-        with ApiProxy(_access(kubeconfig), folder, rng) as proxy:
-            yield Place("lent", kubeconfig, proxy)
-    finally:
-        stop(process)
-
-
-@contextmanager
-def _real(folder: Path, rng: random.Random) -> Iterator[Place]:
-    from conftest import stop
-
-    folder.mkdir(parents=True)
-    made = subprocess.run(
-        [sys.executable, str(TESTCLUSTER), "up", "--folder", str(folder / "cluster")],
-        check=True,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TESTCLUSTER_BIN": str(BINARIES)},
-    )
-    kubeconfig = Path(made.stdout.strip())
-    command = [sys.executable, "-m", "kubesim", "nodes", "--kubeconfig", str(kubeconfig), "--nodes", "3"]
-    with (folder / "log").open("wb") as log:
-        nodes = subprocess.Popen(
-            [*command, "--gpus", "8", "--untainted"], cwd=ROOT, stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        assert until(lambda: _ready_nodes(kubeconfig) >= 3, 90), (folder / "log").read_text()
-        with ApiProxy(_access(kubeconfig), folder, rng) as proxy:
-            yield Place("real", kubeconfig, proxy)
-    finally:
-        stop(nodes)
-        subprocess.run([sys.executable, str(TESTCLUSTER), "down", "--folder", str(folder / "cluster")], check=False)
-
-
-def _answers(kubeconfig: Path) -> bool:
-    return (
-        subprocess.run(["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes"], capture_output=True).returncode
-        == 0
-    )
-
-
-def _ready_nodes(kubeconfig: Path) -> int:
-    answer = subprocess.run(
-        ["kubectl", "--kubeconfig", str(kubeconfig), "get", "nodes"], capture_output=True, text=True
-    )
-    return answer.stdout.count(" Ready")
-
-
-def _access(kubeconfig: Path) -> Any:
-    """Read a kubeconfig that may name files."""
-    import yaml
-
-    from faults.kube.config import parse
-
-    flat = subprocess.run(
-        ["kubectl", "--kubeconfig", str(kubeconfig), "config", "view", "--flatten", "--minify", "-o", "yaml"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    return parse(yaml.safe_dump(yaml.safe_load(flat)))
 
 
 def _node(place: Place, uuid: UUID) -> str:

@@ -29,7 +29,7 @@ from faults.engine import (
     strip_finalizers,
 )
 from faults.errors import ClusterError, JournalError, NotYet
-from faults.injectors import ACTIONS
+from faults.injectors import ACTIONS, KINDS
 from faults.kube.mirror import NAMESPACE
 from faults.models import Cluster, FaultRun, InjectedFault, Step
 from faults.services.candidates_objects import delete_candidates_objects
@@ -47,6 +47,7 @@ RESIDUE_PATIENCE_S = 10.0
 RECHECKED = timedelta(minutes=10)  # for so long after its revert a run is looked at again, whatever the cluster says
 LOOK_AGAIN = timedelta(seconds=1)
 LETTING_GO = ("Checking for residue", "Waiting for the cluster to let go")
+AGENT_KINDS = [name for name, kind in KINDS.items() if kind.needs_agent]
 Wait = Callable[[float], None]
 Records = Callable[[], Sequence[Record]]
 
@@ -117,6 +118,7 @@ def _revert(work: Work, run: FaultRun, wait: Wait, hold_s: float) -> None:
     if run.fingerprint_before is None or _is_gone(run.cluster):
         _finish(work, [], dropped=run.fingerprint_before is not None)
         return
+    _keep_agents(run, work.now())
     stuck = work.engine().revert(lambda line: work.progress("Reverting", line)) or _let_go(work, run, wait, hold_s)
     if stuck:
         _quarantine(work, stuck)
@@ -126,6 +128,20 @@ def _revert(work: Work, run: FaultRun, wait: Wait, hold_s: float) -> None:
     work.failpoint("revert-before-status")
     residue = _residue_after(work, run, wait, hold_s)
     _finish(work, residue, version=work.kube().newest_version())
+
+
+def _keep_agents(run: FaultRun, now: datetime) -> None:
+    """Let an environment's node agents stay while a fault can be taken back by them alone. Raises ClusterError.
+
+    A fault may wait for a person, whose command is a call to its agent. Past its deadline it has ended by itself.
+    """
+    if selectors.agents_of(run) is None:
+        return
+    others = FaultRun.objects.filter(cluster=run.cluster_id, deadline__gt=now).exclude(pk=run.pk)
+    calls = Step.objects.filter(run__in=others, kind__in=AGENT_KINDS).exclude(status=Step.Status.REVERTED)
+    if step := calls.first():
+        words = f"The node agents stay until the {step.kind} fault of {step.target['name']} is taken back."
+        raise ClusterError(words, retryable=True)
 
 
 def _is_gone(cluster: Cluster) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from faults import clock, practice, reconciler, selectors, services
 from faults.engine.node_agents import SESSION, find_agent
-from faults.errors import Unreachable
+from faults.errors import ClusterError, Unreachable
 from faults.models import FaultRun, Step
 from faults.tests import node_fault_packs
 from faults.tests.conftest import NAMESPACES
@@ -99,6 +99,9 @@ def test_faults_of_every_kind_show_and_leave_nothing(scene):
     run = services.confirm_symptom(run_id=made.fault.pk, holder="w", timeout_s=10)
     assert run.status == Status.ACTIVE
     assert set(Step.objects.filter(run=run).values_list("status", flat=True)) == {"applied"}
+    with pytest.raises(ClusterError, match="The node agents stay until the xid fault of"):
+        services.revert_run(run_id=made.environment.pk, holder="w")
+    assert len(made.faults()) == 5
     made.revert(run)
     made.skip(5)
     assert (made.gpus(), made.faults()) == ("8", [])
