@@ -156,6 +156,7 @@ def play(
     disturber = AgentDisturber(installation, place, looks, node, rng, folder)
     packs = _packs(number, node, chosen)
     interview = AgentInterview(owner, lambda place, uuid: packs, place, disturber, rng)
+    interview.held = False  # a finalizer is what the other rounds have
     try:
         outcome.end = interview.play_plan(chosen, installation, looks)
     finally:
