@@ -69,6 +69,29 @@ def preview(code: int, layers: str, gpu: GpuFacts, allocatable: int) -> list[Eff
     ]
 
 
+TROUBLES = {
+    "throttle": "The hardware halves its clocks, as for a power brake.",
+    "overheat": "It is as hot as where it slows itself down.",
+    "memory_pressure": "A process of the node holds nearly all memory that was free.",
+    "compute_overload": "A process of the node keeps it busy.",
+}
+
+
+def trouble_in_short(effect: str) -> str:
+    """Return what a trouble without an Xid does; empty for an unknown one."""
+    return TROUBLES.get(effect, "")
+
+
+def in_short(xid: Xid, layers: str) -> str:
+    """Return an Xid's effect in these layers in one or two sentences."""
+    if layers == LOG:
+        return "Pods keep running."
+    victims = VICTIMS[xid.victims]
+    if layers == CUDA or not takes_gpu_away(xid):
+        return victims
+    return f"{victims} The node offers one GPU less."
+
+
 def kernel_lines(xid: Xid, gpu: GpuFacts) -> Iterator[str]:
     """Yield the driver's lines in order: those of the Xid, of what follows from it, and Xid 154 at the end."""
     for one in (xid, *(xids()[code] for code in xid.follow)):

@@ -284,6 +284,7 @@ class InjectedFault(models.Model):
     requested_by = models.CharField(max_length=150)
     created_at = models.DateTimeField(default=timezone.now, editable=False)
     error = models.TextField(blank=True, help_text="For which reason it could not be injected.")
+    ended_by = models.CharField(max_length=150, blank=True, help_text="Who took it back; empty: its time was over.")
     recovered_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

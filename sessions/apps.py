@@ -14,5 +14,8 @@ class SessionsConfig(AppConfig):
     verbose_name = "Interviews"
 
     def ready(self) -> None:
-        """Keep the time line append-only in the database, whatever migrations did to its table."""
+        """Keep the time line append-only in the database, whatever migrations did to its table; hear of faults."""
+        from sessions import fault_receivers  # models are there only now
+
+        fault_receivers.connect()
         post_migrate.connect(append_only.install, sender=self, dispatch_uid="interview_sessions.append_only")

@@ -196,7 +196,9 @@ def _recover(request: HttpRequest, fault_id: str) -> Any:
 
     def recover() -> InjectedFault:
         try:
-            return services.recover_fault(cluster=caller.cluster, fault_id=fault_id, holder=holder_name())
+            return services.recover_fault(
+                cluster=caller.cluster, fault_id=fault_id, holder=holder_name(), by=caller.name
+            )
         except NotYet:
             return services.find_fault(cluster=caller.cluster, fault_id=fault_id)
 

@@ -63,7 +63,9 @@ def clean_up(request: HttpRequest, namespace: Query[Namespace]) -> Any:
 
         def recover(fault: InjectedFault = fault) -> InjectedFault:
             try:
-                return services.recover_fault(cluster=caller.cluster, fault_id=fault.fault_id, holder=holder_name())
+                return services.recover_fault(
+                    cluster=caller.cluster, fault_id=fault.fault_id, holder=holder_name(), by=caller.name
+                )
             except NotYet:
                 return fault
 
@@ -85,7 +87,8 @@ def _planned(body: NetworkFaultIn, kind: str, cluster: Cluster) -> services.Plan
     details = {**body.dict(), "objects": [one["metadata"]["name"] for one in made]}
     target = f"{body.parameters.namespace}/{name}"
     steps = [network_faults.step(one) for one in made]
-    return services.PlannedFault(fault_id, kind, target, steps, seconds, details=details)
+    where = body.parameters.namespace
+    return services.PlannedFault(fault_id, kind, target, steps, seconds, details=details, namespace=where)
 
 
 def _refuse_strangers(body: NetworkFaultIn) -> None:

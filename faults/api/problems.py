@@ -10,7 +10,7 @@ from ninja import Schema
 
 from faults.errors import ClusterError, FaultError, Forbidden, LeaseHeld, NotFound, NotOnRealNodes, PanicEngaged
 from faults.gpu_nodes import NoAgent, NoSuchGpu
-from faults.services import GpuHasFault, NoSuchFault
+from faults.services import ClusterInUse, GpuHasFault, NoSuchFault
 
 AGENTS = "kubectl get pods -n fault-injection-system -l app=gpu-fault-injector -o wide"
 RETRY_S = 2
@@ -65,6 +65,9 @@ def _of_fault_error(exc: FaultError) -> ApiProblem:
             return ApiProblem(
                 409, "gpu_has_fault", str(exc), f"Recover it first: DELETE /api/v1/faults/{exc.fault_id}"
             )
+        case ClusterInUse():
+            action = "Inject while the interview is live, or use a cluster without one."
+            return ApiProblem(409, "session_not_live", str(exc), action)
         case NoSuchFault():
             return ApiProblem(404, "fault_not_found", str(exc), "List the faults: GET /api/v1/faults")
         case PanicEngaged():

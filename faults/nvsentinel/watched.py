@@ -33,7 +33,10 @@ Obj = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class GpuFault:
-    """An Xid that we have let happen; ``over_at`` is when it was taken back, ``repeats`` an earlier one like it."""
+    """An Xid that we have let happen; ``over_at`` is when it was taken back, ``repeats`` an earlier one like it.
+
+    ``effect`` is what is wrong with a GPU without an Xid, whose number is 0 then.
+    """
 
     node: str
     gpu: int
@@ -42,6 +45,12 @@ class GpuFault:
     layers: str = "combined"
     over_at: datetime | None = None
     repeats: bool = False
+    effect: str = ""
+
+    @property
+    def title(self) -> str:
+        """Return what it is, in words."""
+        return f"Xid {self.xid}" if self.xid else self.effect.replace("_", " ").capitalize()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from faults.services.credentials import (
 from faults.services.granting import grant_rights, number_of_grants
 from faults.services.injected_faults import MAX_SECONDS as MAX_FAULT_SECONDS
 from faults.services.injected_faults import (
+    ClusterInUse,
     GpuHasFault,
     GpuPlace,
     NoSuchFault,
@@ -74,6 +75,7 @@ from faults.services.work import Report
 __all__ = [
     "CandidateAccess",
     "CandidateGrants",
+    "ClusterInUse",
     "GpuHasFault",
     "GpuPlace",
     "MAX_FAULT_SECONDS",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from django.db import IntegrityError, transaction
 
-from faults import clock, gpu_nodes, selectors
+from faults import clock, fault_signals, gpu_nodes, selectors
 from faults.errors import ClusterError, FaultError, LeaseHeld, NotYet, Unreachable
 from faults.models import Cluster, FaultRun, InjectedFault
 from faults.services.panic_state import refuse_while_engaged
@@ -37,6 +37,10 @@ class GpuHasFault(FaultError):
         self.fault_id = fault.fault_id
 
 
+class ClusterInUse(FaultError):
+    """Somebody uses the cluster for what a fault would spoil now."""
+
+
 class NoSuchFault(FaultError):
     """The cluster has had no fault of that name."""
 
@@ -53,6 +57,8 @@ class PlannedFault:
     node: str = ""
     gpu: int | None = None
     details: Obj = field(default_factory=dict)
+    namespace: str = ""
+    """The one namespace that it touches; empty where it touches a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +130,29 @@ def _inject_into_gpu(cluster: Cluster, planned: PlannedFault, by: str, holder: s
 
 
 def inject_fault(*, cluster: Cluster, planned: PlannedFault, by: str, holder: str) -> InjectedFault:
-    """Write a fault down, then let it happen. Raises what ``inject_run`` does, after everything was taken back."""
+    """Write a fault down, then let it happen; it is over no later than those who use the cluster say.
+
+    Raises ClusterInUse, and what ``inject_run`` does, after everything was taken back.
+    """
     refuse_while_engaged(cluster)
-    fault = _write_down(cluster, planned, by)
+    fault = _write_down(cluster, _limited(cluster, planned), by)
     try:
         _inject_patiently(fault.run_id, holder)
     except (ClusterError, FaultError) as exc:
         InjectedFault.objects.filter(pk=fault.pk).update(error=str(exc))
         _take_back(fault.run_id, holder)
         raise
-    return find_fault(cluster=cluster, fault_id=planned.fault_id)
+    with transaction.atomic():
+        fault = find_fault(cluster=cluster, fault_id=planned.fault_id)
+        fault_signals.injected.send(InjectedFault, fault=fault)
+    return fault
+
+
+def _limited(cluster: Cluster, planned: PlannedFault) -> PlannedFault:
+    """Return a fault that lasts no longer than those allow who use the cluster. Raises ClusterInUse."""
+    answers: Any = fault_signals.wanted.send(Cluster, cluster=cluster, namespace=planned.namespace)
+    allowed = [int(left) for _, left in answers if left is not None]
+    return replace(planned, seconds=min([planned.seconds, *allowed]))
 
 
 def _inject_patiently(run_id: int, holder: str) -> None:
@@ -147,10 +166,11 @@ def _inject_patiently(run_id: int, holder: str) -> None:
         inject_run(run_id=run_id, holder=holder)
 
 
-def recover_fault(*, cluster: Cluster, fault_id: str, holder: str) -> InjectedFault:
+def recover_fault(*, cluster: Cluster, fault_id: str, holder: str, by: str = "") -> InjectedFault:
     """End a fault; one that has ended stays as it is. Raises NoSuchFault, LeaseHeld, NotYet and ClusterError."""
     fault = find_fault(cluster=cluster, fault_id=fault_id)
     if fault.recovered_at is None:
+        InjectedFault.objects.filter(pk=fault.pk, ended_by="").update(ended_by=by[:150])
         revert_run(run_id=fault.run_id, holder=holder, hold_s=RECOVER_S)
     return find_fault(cluster=cluster, fault_id=fault_id)
 
@@ -166,7 +186,9 @@ def find_fault(*, cluster: Cluster, fault_id: str) -> InjectedFault:
 def _write_down(cluster: Cluster, planned: PlannedFault, by: str) -> InjectedFault:
     try:
         with transaction.atomic():
-            return _create(cluster, planned, by)
+            fault = _create(cluster, planned, by)
+            fault_signals.written.send(InjectedFault, fault=fault, namespace=planned.namespace)
+            return fault
     except IntegrityError:
         there = InjectedFault.objects.filter(cluster=cluster, node=planned.node, gpu=planned.gpu, recovered_at=None)
         if (other := there.first()) is None:

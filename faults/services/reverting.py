@@ -12,7 +12,7 @@ from functools import partial
 
 from django.db import transaction
 
-from faults import practice, selectors
+from faults import fault_signals, practice, selectors
 from faults.clock import RealClock
 from faults.engine import (
     Fingerprint,
@@ -222,10 +222,18 @@ def _finish(work: Work, residue: list[str], *, dropped: bool = False, version: i
         reverted_version=version,
         dropped=dropped,
     )
-    InjectedFault.objects.filter(run_id=work.run_id, recovered_at__isnull=True).update(recovered_at=work.now())
+    _end_injected_fault(work)
     Step.objects.filter(run_id=work.run_id).exclude(status=Step.Status.REVERTED).update(
         status=Step.Status.REVERTED, outcome="gone with its cluster", reverted_at=work.now()
     )
+
+
+def _end_injected_fault(work: Work) -> None:
+    fault = InjectedFault.objects.filter(run_id=work.run_id, recovered_at__isnull=True).select_related("run").first()
+    if fault is not None:
+        fault.recovered_at = work.now()
+        fault.save(update_fields=["recovered_at"])
+        fault_signals.ended.send(InjectedFault, fault=fault)
 
 
 def _residue_after(work: Work, run: FaultRun, wait: Wait, hold_s: float) -> list[str]:

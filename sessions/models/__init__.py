@@ -9,6 +9,7 @@ from sessions.models.interview import (
     Outage,
     PreparationPhase,
     SessionEvent,
+    SessionFault,
     SessionQuestion,
     SessionScenario,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "QuestionVersion",
     "Rating",
     "SessionEvent",
+    "SessionFault",
     "SessionQuestion",
     "SessionScenario",
     "StagedPart",

@@ -103,6 +103,22 @@ class InterviewSession(models.Model):
         return self.quiet_until is not None and at < self.quiet_until
 
 
+class SessionFault(models.Model):
+    """A fault injected by hand or by a program while the session was on its cluster."""
+
+    session = models.ForeignKey(InterviewSession, on_delete=models.CASCADE, related_name="tied_faults")
+    fault = models.ForeignKey("faults.InjectedFault", on_delete=models.PROTECT, related_name="session_faults")
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(fields=["session", "fault"], name="fault_once_per_session"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.fault_id} in session {self.session_id}"
+
+
 class SessionScenario(models.Model):
     """A scenario of a session, with the one fault run that injects it."""
 

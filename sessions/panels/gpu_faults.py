@@ -1,16 +1,19 @@
-"""The panel of faults that interviewers inject into GPUs by hand."""
+"""The panel of hardware faults: those of the scenarios, and those injected by hand or by programs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
-from faults.models import FaultRun, InjectedFault
+from faults.fault_preview import COMBINED, in_short, trouble_in_short
+from faults.models import FaultRun, InjectedFault, Step
 from faults.xids import xids
 from sessions.models import InterviewSession
 from sessions.panels import words
 from sessions.panels.subject import Context, Subject
-from sessions.services.gpu_faults import gpu_faults_of, has_agents
+from sessions.services.gpu_faults import has_agents, scenario_steps
+from sessions.services.tied_faults import faults_of, title_of
 
 MAX_FAULTS = 20
 LAYERS: Final = {"combined": "everywhere", "log": "in the kernel log only", "cuda": "in CUDA only"}
@@ -19,32 +22,81 @@ _OVER = (FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 
 
 @dataclass(frozen=True, slots=True)
-class GpuFaultRow:
-    """A fault as the panel shows it."""
+class FaultRow:
+    """A fault as the panel shows it. ``whose``: who or what has injected it; ``until`` is None once it is over."""
 
-    fault: InjectedFault
+    key: str
     chip: words.Chip
+    title: str
     name: str
-    layers: str
-    may_recover: bool
-
-    @property
-    def key(self) -> str:
-        """Return the fault's name."""
-        return self.fault.fault_id
+    effect: str
+    whose: str
+    since: datetime
+    until: datetime | None
+    trouble: str = ""
+    may_check: bool = False
+    may_recover: bool = False
 
 
 def gpu_faults(subject: Subject) -> Context:
-    """Return the faults, the newest first; nothing in a session that has no node agents."""
-    session = subject.session
-    if not has_agents(session):
-        return {"has_agents": False}
-    rows = [_row(fault) for fault in gpu_faults_of(session)[:MAX_FAULTS] if "xid_type" in fault.details]
-    return {"has_agents": True, "faults": rows, "may_inject": session.state == _STATES.LIVE}
+    """Return the faults, those of scenarios first; nothing in a session that has none and can have none by hand."""
+    session, can_inject = subject.session, has_agents(subject.session)
+    rows = [_of_step(step, title) for step, title in scenario_steps(session)]
+    rows += [_of_fault(fault) for fault in faults_of(session)[:MAX_FAULTS]]
+    may_inject = can_inject and session.state == _STATES.LIVE
+    return {"has_agents": can_inject or bool(rows), "faults": rows, "may_inject": may_inject}
 
 
-def _row(fault: InjectedFault) -> GpuFaultRow:
+def _of_step(step: Step, title: str) -> FaultRow:
+    fault, run, node = step.undo["fault"], step.run, step.target["name"]
+    name, effect = _meaning(fault)
+    return FaultRow(
+        step.undo["fault_id"],
+        words.RUN[FaultRun.Status(run.status)],
+        f"{_what(fault)} on GPU {fault['gpu_id']} of {node}",
+        name,
+        effect,
+        f"scenario {title}",
+        step.applied_at or step.recorded_at,
+        run.deadline,
+        may_check=True,
+    )
+
+
+def _of_fault(fault: InjectedFault) -> FaultRow:
     status = FaultRun.Status(fault.run.status)
-    layers = LAYERS.get(fault.details.get("layers", ""), "")
-    xid = xids().get(fault.details["xid_type"])
-    return GpuFaultRow(fault, words.RUN[status], xid.name if xid else "", layers, status not in _OVER)
+    is_over = status in _OVER or fault.recovered_at is not None
+    trouble = f"Not injected: {fault.error}" if fault.error else fault.run.error
+    name, effect = _meaning(fault.details) if fault.gpu is not None else ("", "Pods no longer reach each other.")
+    return FaultRow(
+        fault.fault_id,
+        words.RUN[status],
+        title_of(fault),
+        name,
+        effect,
+        _whose(fault.requested_by),
+        fault.run.injected_at or fault.created_at,
+        None if is_over else fault.run.deadline,
+        trouble,
+        may_check=fault.gpu is not None,
+        may_recover=not is_over,
+    )
+
+
+def _what(about: dict[str, object]) -> str:
+    return f"Xid {about['xid_type']}" if "xid_type" in about else str(about["effect"]).replace("_", " ").capitalize()
+
+
+def _meaning(about: dict[str, object]) -> tuple[str, str]:
+    """Return the name of an Xid, and a fault's effect in a sentence."""
+    xid = xids().get(int(str(about.get("xid_type", 0))))
+    if xid is None:
+        return "", trouble_in_short(str(about.get("effect", "")))
+    layers = str(about.get("layers", COMBINED))
+    return xid.name, f"Shows {LAYERS.get(layers, layers)}. {in_short(xid, layers)}"
+
+
+def _whose(requested_by: str) -> str:
+    """Return who asked for a fault: a person by name, or a program by that of its token."""
+    kind, _, name = requested_by.partition(":")
+    return f"the API, token {name}" if kind == "token" else f"by hand, {name}" if kind == "user" else requested_by

@@ -93,8 +93,10 @@ _WORDS = {
     "code.applied": "Terraform applied",
     "access.revoked": "Candidate's access closed",
     "access.restored": "Candidate's access restored",
-    "gpu_fault.injected": "Fault injected by hand",
-    "gpu_fault.recovered": "Fault taken back",
+    "gpu_fault.injected": "Fault injected",
+    "gpu_fault.recovered": "Fault over",
+    "network_fault.injected": "Fault injected",
+    "network_fault.recovered": "Fault over",
     "hint.released": "Hint released",
     "note.added": "Note taken",
 }

@@ -6,12 +6,14 @@ faults, whichever is first, and are taken back before the session's environment 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import QuerySet
 
 from faults import selectors as fault_selectors
 from faults import services as fault_services
@@ -19,25 +21,32 @@ from faults.errors import ClusterError, FaultError
 from faults.fault_checks import FaultCheck, run_checks
 from faults.gpu_reads import GpuNode, gpu_nodes
 from faults.jobs import holder_name
-from faults.models import Cluster, FaultRun, InjectedFault
+from faults.models import Cluster, InjectedFault, Step
 from faults.nvsentinel import GpuFault
-from sessions import clock, events
+from sessions import events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
 from sessions.services.rows import State, locked, require
+from sessions.services.tied_faults import faults_of
 
 WITHOUT_AGENTS = "This session's cluster has no node agents: none of its scenarios asks for them."
+NO_SUCH_FAULT = "This session has no such fault."
+GPU_STEPS = ("xid", "gpu")
 ENDED_MEANWHILE = "The session has stopped meanwhile, so that the fault was taken back."
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFault:
+    """A fault of a GPU with what its checks have found."""
+
+    fault_id: str
+    fault: GpuFault
+    checks: list[FaultCheck]
 
 
 def has_agents(session: InterviewSession) -> bool:
     """Return whether the session has brought node agents to its cluster."""
     return session.environment is not None and fault_selectors.agents_of(session.environment) is not None
-
-
-def gpu_faults_of(session: InterviewSession) -> QuerySet[InjectedFault]:
-    """Return the faults injected beside the scenarios, the newest first; its cluster is the session's alone."""
-    return InjectedFault.objects.filter(cluster=session.cluster_id).select_related("run").order_by("-pk")
 
 
 def nodes_to_hit(*, session: InterviewSession) -> list[GpuNode]:
@@ -66,28 +75,20 @@ def inject_gpu_fault(
             node=node,
             xid=xid,
             gpu=gpu,
-            seconds=_seconds_within(session, seconds),
+            seconds=seconds,
             layers=layers,
             by=events.actor_name(actor),
             holder=holder_name(),
-            details={"session": str(session.uuid), "duration": seconds},
+            details={"duration": seconds},
         )
-    _enter(session, fault, actor)
+    _require_live_still(session, fault)
     return fault
 
 
-def _seconds_within(session: InterviewSession, seconds: int | None) -> int | None:
-    """Return how long a fault may last: no longer than the session's environment is there."""
-    deadline = session.environment.deadline if session.environment else None
-    left = None if deadline is None else max(1, round((deadline - clock.now()).total_seconds()))
-    return min((value for value in (seconds, left) if value is not None), default=None)
-
-
-def _enter(session: InterviewSession, fault: InjectedFault, actor: User) -> None:
-    """Enter a fault into the time line; one that came too late for the session is taken back. Raises SessionError."""
+def _require_live_still(session: InterviewSession, fault: InjectedFault) -> None:
+    """Take a fault back that came too late for the session. Raises SessionError."""
     with transaction.atomic():
         is_live = locked(session).state == State.LIVE
-        events.append(session, "gpu_fault.injected", actor=actor, payload=_payload(fault))
     if not is_live:
         recover_gpu_fault(session=session, fault_id=fault.fault_id, actor=None)
         raise SessionError(ENDED_MEANWHILE)
@@ -95,42 +96,52 @@ def _enter(session: InterviewSession, fault: InjectedFault, actor: User) -> None
 
 def recover_gpu_fault(*, session: InterviewSession, fault_id: str, actor: User | None) -> InjectedFault:
     """Take a fault back at once; one that has ended stays as it is."""
-    cluster = _cluster(session)
+    fault = _fault(session, fault_id)
     with _in_words():
-        before = fault_services.find_fault(cluster=cluster, fault_id=fault_id)
-        fault = fault_services.recover_fault(cluster=cluster, fault_id=fault_id, holder=holder_name())
-    if before.recovered_at is None:
-        with transaction.atomic():
-            events.append(session, "gpu_fault.recovered", actor=actor, payload=_payload(fault))
-    return fault
-
-
-def check_gpu_fault(*, session: InterviewSession, fault_id: str) -> tuple[InjectedFault, list[FaultCheck]]:
-    """Run every check of a fault in the cluster. Raises SessionError."""
-    cluster = _cluster(session)
-    with _in_words():
-        fault = fault_services.find_fault(cluster=cluster, fault_id=fault_id)
-        if fault.gpu is None:
-            raise FaultError("Only faults of GPUs can be checked.")
-        at, code, layers = (
-            fault.run.injected_at or fault.created_at,
-            fault.details["xid_type"],
-            fault.details["layers"],
+        return fault_services.recover_fault(
+            cluster=fault.cluster, fault_id=fault_id, holder=holder_name(), by=events.actor_name(actor)
         )
-        looked_at = GpuFault(fault.node, fault.gpu, code, at, layers, fault.recovered_at)
-        name = f"{fault_selectors.lease_of(fault.run).holder}-0"
-        return fault, run_checks(fault_selectors.kube_for(cluster), looked_at, name)
 
 
-def unreverted_runs(session: InterviewSession) -> list[FaultRun]:
-    """Return the runs of such faults that are still to be taken back, the newest first."""
-    left = FaultRun.objects.filter(cluster=session.cluster_id, purpose=FaultRun.Purpose.API)
-    return list(left.exclude(status=FaultRun.Status.REVERTED).order_by("-pk"))
+def _fault(session: InterviewSession, fault_id: str) -> InjectedFault:
+    found = faults_of(session).select_related("cluster").filter(fault_id=fault_id).first()
+    if found is None:
+        raise SessionError(NO_SUCH_FAULT)
+    return found
 
 
-def _payload(fault: InjectedFault) -> dict[str, object]:
-    told = {key: fault.details[key] for key in ("xid_type", "layers", "duration")}
-    return {"text": f"Xid {told['xid_type']} on GPU {fault.gpu} of {fault.node}", "fault_id": fault.fault_id, **told}
+def scenario_steps(session: InterviewSession) -> list[tuple[Step, str]]:
+    """Return the faults of GPUs that the session's scenarios have let happen and that last, with their titles."""
+    titles = dict(session.scenarios.filter(run__isnull=False).values_list("run_id", "scenario_version__title"))
+    steps = Step.objects.filter(run__in=titles, kind__in=GPU_STEPS, status=Step.Status.APPLIED)
+    return [(step, titles[step.run_id]) for step in steps.select_related("run").order_by("pk")]
+
+
+def check_gpu_fault(*, session: InterviewSession, fault_id: str) -> CheckedFault:
+    """Run every check of a fault in the cluster. Raises SessionError."""
+    if session.cluster is None:
+        raise SessionError(NO_SUCH_FAULT)
+    found, name = _looked_at(session, fault_id)
+    with _in_words():
+        return CheckedFault(fault_id, found, run_checks(fault_selectors.kube_for(session.cluster), found, name))
+
+
+def _looked_at(session: InterviewSession, fault_id: str) -> tuple[GpuFault, str]:
+    """Return a fault, and what its agent calls it. Raises SessionError."""
+    step = next((one for one, _ in scenario_steps(session) if one.undo["fault_id"] == fault_id), None)
+    if step is not None:
+        return _gpu_fault(step.target["name"], step.undo["fault"], step.applied_at or step.recorded_at), fault_id
+    fault = _fault(session, fault_id)
+    if fault.gpu is None:
+        raise SessionError("Only faults of GPUs can be checked.")
+    about = {**fault.details, "gpu_id": fault.gpu}
+    at = fault.run.injected_at or fault.created_at
+    return _gpu_fault(fault.node, about, at, fault.recovered_at), f"{fault_selectors.lease_of(fault.run).holder}-0"
+
+
+def _gpu_fault(node: str, about: Mapping[str, Any], at: datetime, over_at: datetime | None = None) -> GpuFault:
+    layers, effect = about.get("layers", "combined"), about.get("effect", "")
+    return GpuFault(node, about["gpu_id"], about.get("xid_type", 0), at, layers, over_at, effect=effect)
 
 
 def _cluster(session: InterviewSession) -> Cluster:

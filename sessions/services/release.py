@@ -18,10 +18,10 @@ from sessions.errors import NeedsPerson
 from sessions.models import InterviewSession
 from sessions.services import phases
 from sessions.services.access import sync_access
-from sessions.services.gpu_faults import has_agents, unreverted_runs
 from sessions.services.ledger import close_open_outage
 from sessions.services.phases import Work
 from sessions.services.rows import locked
+from sessions.services.tied_faults import own_runs
 
 JOB = "sessions.jobs.release_session"
 LONGEST_REQUEST = timedelta(seconds=5)  # the last one may begin so long before the time is over
@@ -62,7 +62,7 @@ def _titles(session: InterviewSession) -> list[tuple[str, str]]:
         session.scenarios.filter(run__isnull=False).order_by("-run_id").select_related("scenario_version__scenario")
     )
     titles = [("cut", "End the candidate's access")]
-    titles += [("by-hand", "Take back faults injected by hand")] if has_agents(session) else []
+    titles += [("by-hand", "Take back faults injected by hand")] if session.tied_faults.exists() else []
     titles += [(f"revert:{s.scenario_version.scenario.slug}", f"Revert: {s.scenario_version.title}") for s in runs]
     titles += [("withdraw", "Withdraw the environment")] if session.environment_id else []
     return titles + ([("drop", "Let the cluster go")] if session.cluster_id else [])
@@ -83,8 +83,9 @@ def _revert_fault(work: Work) -> None:
 
 
 def _revert_by_hand(work: Work) -> None:
-    for run in unreverted_runs(work.session):
-        _revert(run, work)
+    for run in own_runs(work.session):
+        if run.status != FaultRun.Status.REVERTED:
+            _revert(run, work)
 
 
 def _withdraw(work: Work) -> None:
@@ -154,6 +155,7 @@ def _drop(work: Work) -> None:
 def _runs(session: InterviewSession) -> list[FaultRun]:
     """Return the session's runs, the newest first."""
     ids = [*session.scenarios.values_list("run_id", flat=True), session.environment_id]
+    ids += [run.pk for run in own_runs(session)]
     return list(FaultRun.objects.filter(pk__in=[pk for pk in ids if pk]).order_by("-pk"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -9,13 +10,13 @@ import pytest
 from django.test import override_settings
 
 from faults import practice as practice_host_api
+from faults import reconciler, session_agents
 from faults import selectors as fault_selectors
 from faults import services as fault_services
-from faults import session_agents
 from faults.gpu_reads import OPERATOR, gpu_facts, gpu_nodes, operator_pod
-from faults.models import Cluster, FaultRun, InjectedFault
+from faults.models import Cluster, FaultRun, InjectedFault, Step
 from faults.session_agents import PRACTICE_IMAGE, SessionAgents
-from sessions import jobs, panels, services
+from sessions import events, jobs, panels, services
 from sessions.models import InterviewSession
 from sessions.observer.sentinel_watch import xid_faults
 from sessions.services import phases
@@ -111,7 +112,7 @@ def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, 
     assert "The guide names 217" in ask(standing, {"xid": "74"})[1]
     chosen = {"node": node.name, "gpu": "1", "xid": "79", "layers": "combined", "seconds": "300"}
     status, text = ask(standing, chosen, send=True)
-    assert (status, f"Xid 79 is on GPU 1 of {node.name}." in text) == (200, True)
+    assert (status, f"Xid 79 is on GPU 1 of {node.name}." in text) == (200, True), text
 
     kube = fault_selectors.kube_for(standing.cluster)
     eventually(lambda: kube.get("v1", "Node", node.name)["status"]["allocatable"]["nvidia.com/gpu"] == "7")
@@ -208,11 +209,97 @@ def test_what_is_injected_while_the_session_stops_is_taken_back(standing, ask, a
     assert InjectedFault.objects.get().recovered_at is not None
 
 
+@pytest.fixture
+def program(client):
+    """Ask the fault injection API as a program with a token for the session's cluster."""
+
+    def go(session, method, path, body=None):
+        scopes = {"name": "nightly", "scopes": ["faults:read", "faults:inject"], "days": 1, "by": "tests"}
+        _, secret = fault_services.issue_api_token(cluster=session.cluster, **scopes)
+        headers = {"Authorization": f"Bearer {secret}"}
+        data = json.dumps(body or {})
+        answer = client.generic(method, f"/api/v1/{path}", data, content_type="application/json", headers=headers)
+        return answer.status_code, answer.json()
+
+    return go
+
+
+def test_a_programs_faults_are_the_sessions_and_end_with_it(own_cluster, ada, program, monkeypatch):
+    session, node = own_cluster, node_of(own_cluster).name
+    monkeypatch.setattr(phases, "HOLD_S", 60.0)
+    status, fault = program(session, "POST", "faults/gpu/inject/xid-43", {"node_name": node, "gpu_id": 1})
+    assert status == 200, fault
+    session.environment.refresh_from_db()
+    assert datetime.fromisoformat(fault["expires_at"]) <= datetime.now(UTC) + timedelta(hours=8)
+    closed = {"partition_type": "custom", "source": "app=web", "target": "app=db"}
+    namespace = next(iter(session.environment.namespaces.values()))
+    body = {**closed, "parameters": {"namespace": namespace, "block": "all"}, "duration": 1200}
+    status, partition = program(session, "POST", "faults/network/inject", body)
+    assert status == 200, partition
+    panel = panels.render(session, "gpu-faults", panels.INTERVIEWER, None)
+    assert f"Xid 43 on GPU 1 of {node}" in panel
+    assert f"Network custom {partition['target']}" in panel
+    assert panel.count("The API, token nightly") == 2
+    assert panel.count("Take back") == 4  # two buttons, each with its name
+    told = [(event.kind, event.actor) for event in events.chain(session)][-2:]
+    assert told == [("gpu_fault.injected", "token:nightly"), ("network_fault.injected", "token:nightly")]
+
+    services.end(session=session, actor=ada)
+    status, refusal = program(session, "POST", "faults/gpu/inject/xid-43", {"node_name": node, "gpu_id": 2})
+    assert (status, refusal["code"]) == (409, "session_not_live")
+    services.release(session=session, actor=ada)
+    jobs.release_session(session.pk)
+    session.refresh_from_db()
+    assert session.residue == []
+    faults = InjectedFault.objects.select_related("run")
+    assert [(row.run.status, row.run.residue) for row in faults] == [("reverted", [])] * 2
+    ended = [event for event in events.chain(session) if event.kind.endswith("_fault.recovered")]
+    assert [event.actor for event in ended] == ["system"] * 2
+    assert "with all faults of the session" in ended[0].payload["text"]
+    assert events.verify_chain(session) is None
+
+
+def test_the_end_of_a_faults_time_is_on_the_time_line(standing, program):
+    node = node_of(standing).name
+    _, fault = program(standing, "POST", "faults/gpu/inject/xid-43", {"node_name": node, "gpu_id": 6, "duration": 60})
+    run = InjectedFault.objects.get(fault_id=fault["fault_id"]).run
+    FaultRun.objects.filter(pk=run.pk).update(deadline=datetime.now(UTC) - timedelta(seconds=1))
+    reconciler.tick(datetime.now(UTC))
+    last = events.chain(standing)[-1]
+    assert (last.kind, last.payload["reason"]) == ("gpu_fault.recovered", "its time was over")
+
+
+def test_the_panel_has_the_faults_of_scenarios_which_go_with_them(standing, scenario_version, ask):
+    """A scenario's Xid that the node has no more, since somebody has repaired it."""
+    node = node_of(standing).name
+    run = FaultRun.objects.create(
+        cluster=standing.cluster,
+        scenario_version=scenario_version,
+        status=FaultRun.Status.ACTIVE,
+        deadline=datetime.now(UTC),
+    )
+    standing.scenarios.create(scenario_version=scenario_version, run=run, position=1)
+    fault = {"kind": "xid", "xid_type": 79, "gpu_id": 4, "layers": "combined"}
+    target = {"apiVersion": "v1", "kind": "Node", "namespace": "", "name": node}
+    made = {"kind": "xid", "target": target, "undo": {"fault_id": "run-1-0", "fault": fault}, "status": "applied"}
+    Step.objects.create(run=run, index=0, applied_at=datetime.now(UTC), **made)
+    panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
+    assert f"Xid 79 on GPU 4 of {node}" in panel
+    assert f"Scenario {scenario_version.title}" in panel
+    assert "Take back" not in panel
+    status, text = ask(standing, path="run-1-0/checks/")
+    assert (status, "has repaired the GPU" in text) == (200, True)
+    assert "Look at: The node" in text
+    assert ask(standing, send=True, path="run-1-0/recover/")[0] == 409
+    Step.objects.update(status="reverted")
+    assert "No GPU has a fault of ours" in panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
+
+
 def test_without_node_agents_there_is_no_panel_and_the_form_says_why(live, ask):
     assert " hidden" in panels.render(live, "gpu-faults", panels.INTERVIEWER, None)
-    for path in ("", "gpu_xid_79-00000000/checks/"):
+    for path, why in (("", "has no node agents"), ("gpu_xid_79-00000000/checks/", "has no such fault")):
         status, text = ask(live, path=path)
-        assert (status, "has no node agents" in text) == (409, True)
+        assert (status, why in text) == (409, True)
 
 
 def test_it_is_nobodys_but_the_interviewers(client, mallory, live):

@@ -74,10 +74,12 @@ def fault_checks(request: HttpRequest, uuid: UUID, fault: str) -> HttpResponse:
     """Run the checks of a fault now, and show what they found."""
     session = selectors.session_for(request.user, uuid)
     try:
-        found, checks = services.check_gpu_fault(session=session, fault_id=fault)
+        found = services.check_gpu_fault(session=session, fault_id=fault)
     except SessionError as exc:
         return _answer(request, session, {"error": exc.message}, 409)
-    return _answer(request, session, {"checks": [(OUTCOMES[one.outcome], one) for one in checks], "fault": found})
+    checks = [(OUTCOMES[one.outcome], one) for one in found.checks]
+    looks = [one.title for one in found.checks if one.outcome == Outcome.UNEXPECTED]
+    return _answer(request, session, {"checks": checks, "fault": found.fault, "key": fault, "looks": looks})
 
 
 def _inject(request: HttpRequest, session: InterviewSession, form: GpuFaultForm) -> HttpResponse:
