@@ -27,9 +27,14 @@ class NotReady(Exception):
 def make_cluster(outside: str) -> tuple[Cluster, str]:
     """Make the cluster, whose fault injection API is at ``outside``; return its row and its kubeconfig."""
     body: Obj = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    settings: list[Obj] = body.pop("settings")
     made = practice.create_guide({**body, "guide": outside, "ttlSeconds": int(LIFE.total_seconds())})
     tier, sealed = Cluster.Tier.PRACTICE, crypto.seal(made["kubeconfig"])
-    return Cluster.objects.create(name=body["name"], tier=tier, kubeconfig=sealed), str(made["kubeconfig"])
+    cluster = Cluster.objects.create(name=body["name"], tier=tier, kubeconfig=sealed)
+    for entry in settings:
+        meta = entry["metadata"]
+        selectors.kube_for(cluster).patch("v1", "ConfigMap", meta["name"], meta["namespace"], {"data": entry["data"]})
+    return cluster, str(made["kubeconfig"])
 
 
 def await_pods(cluster: Cluster, stopped: Callable[[float], bool]) -> None:

@@ -209,7 +209,7 @@ def test_metrics_tell_of_gpus_workers_and_nodes(guide):
         ("worker-node-0", "1"),
     }
     assert metrics["inference_metrics"]["workers"] == 3
-    assert [row["gpus"] for row in sorted(metrics["node_health"], key=lambda row: row["node"])] == [0, 2, 2, 2]
+    assert [row["gpus"] for row in sorted(metrics["node_health"], key=lambda row: row["node"])] == [0, 8, 8, 8]
     assert metrics["network_metrics"] == {"active_faults": 0, "targets": []}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 
+from kubesim.addons import health_events
 from kubesim.addons.operator import Operator, ensure, settings
 from kubesim.addons.sentinel_monitor import CHECK, UUID
 from kubesim.conditions import condition_of
@@ -63,6 +64,8 @@ class Module(Controller):
         patch = {"metadata": metadata, **({"spec": spec} if spec else {})}
         with tolerating(404):
             await self.nodes.patch({"metadata": {"name": name}}, patch)
+            if STATE in (labels := metadata.get("labels") or {}):
+                await health_events.follow(self.post, self.client, name, labels[STATE])
 
     def say(self, message: str, **fields: str) -> None:
         """Log something."""

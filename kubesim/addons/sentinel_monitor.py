@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from kubesim.addons import health_events
 from kubesim.errors import ApiError, Obj, tolerating
 from kubesim.gpu.xids import KernelLog, xids
 from kubesim.kubelet.duties import Post
@@ -82,12 +83,15 @@ class Monitor:
         for text in TOLD.findall(marked) if goes_on else ():
             gpu = UUID.search(text)
             self.errors.setdefault(gpu[1] if gpu else "", []).append(text)
+        if marked and not goes_on:
+            await self._recover("")
         if not known or (marked and not goes_on):
             await self._tell()
 
     async def _read(self, line: str) -> None:
         if (reset := RESET.search(line)) and self.errors.pop(reset[1], None) is not None:
             self.seen.clear()
+            await self._recover(reset[1])
             await self._tell()
         match = XID.search(line)
         if match is None or int(match[2]) in IGNORED or line in self.seen:
@@ -102,12 +106,18 @@ class Monitor:
         self.post.say(
             orjson.dumps({"level": "INFO", "msg": "XID error detected", "xid": code, "event": text}).decode()
         )
+        uuid = device.uuid if device else ""
+        await health_events.record(self.post, CHECK, text, code=code, action=action, uuid=uuid, bus=bus)
         if action == "NONE":
             node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": self.post.node, "uid": self.post.node}}
             await self._recorder.warning(node, f"{CHECK}IsNotHealthy", text)
             return
         self.errors.setdefault(device.uuid if device else bus, []).append(text)
         await self._tell()
+
+    async def _recover(self, uuid: str) -> None:
+        """Say that a GPU is healthy again, or all are."""
+        await health_events.record(self.post, CHECK, HEALTHY, code=0, action="NONE", uuid=uuid, bus="")
 
     async def _tell(self) -> None:
         """Write the node's condition: True where something is wrong."""

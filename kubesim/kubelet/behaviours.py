@@ -162,7 +162,9 @@ def _is_written(image: Image, argv: tuple[str, ...], mounted: Sequence[str], fol
 def plays_module(image: Image, words: Sequence[str]) -> bool:
     """Tell whether ``python -m`` starts what the image is for; ``words`` begin behind ``python``."""
     name = words[1] if words[:1] == ["-m"] and len(words) > 1 else ""
-    return image.scripts and (name in LAUNCHERS if image.behaviour == "training" else name.split(".")[0] == "vllm")
+    return image.scripts and (
+        name in LAUNCHERS if image.behaviour == "training" else name.split(".")[0] in ("vllm", "dynamo")
+    )
 
 
 def _is_server(image: Image, name: str) -> bool:
