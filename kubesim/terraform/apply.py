@@ -12,15 +12,15 @@ from kubesim.terraform.graph import check
 from kubesim.terraform.host import HALTED
 from kubesim.terraform.plan import Planner
 from kubesim.terraform.schema import ResourceType, conformed, resource_type, settled
+from kubesim.terraform.state import Held
 
 Step = tuple[str, str]
 """What is done ("apply" or "delete"), and with which instance."""
 WORDS = {
     "create": ("Creating", "Creation complete", "added"),
     "update": ("Modifying", "Modifications complete", "changed"),
-    "delete": ("Destroying", "Destruction complete", "destroyed"),
-    "read": ("Reading", "Read complete", "read"),
-}
+    "delete": ("Destroying", "Destruction complete", "destroyed"), "read": ("Reading", "Read complete", "read"),
+}  # fmt: skip
 
 
 class Applier:
@@ -55,34 +55,33 @@ class Applier:
             self.keep()
 
     def _order(self) -> list[Step]:
-        changes = {address: each for address, each in self.planner.changes.items() if each.action not in ("forget",)}
         steps: dict[Step, set[Step]] = {}
         by_generic: dict[str, list[Change]] = {}
-        for each in changes.values():
+        for each in self.planner.changes.values():
             by_generic.setdefault(each.held.generic, []).append(each)
-        old = {address: {*held.dependencies} for address, held in self.planner.prior.instances.items()}
-        for address, each in changes.items():
+
+        def needed(held: Held) -> list[Change]:
+            return [each for need in held.dependencies for each in by_generic.get(need, ())]
+
+        for address, each in self.planner.changes.items():
             if each.action in ("delete", "replace"):
-                steps[("delete", address)] = set()
+                steps["delete", address] = set()
             if each.action != "delete":
-                steps[("apply", address)] = {
-                    ("apply", other.address)
-                    for need in each.held.dependencies
-                    for other in by_generic.get(need, ())
-                    if other.action != "delete"
-                }
+                needs = needed(each.held)
+                steps["apply", address] = {("apply", other.address) for other in needs if other.action != "delete"}
             if each.action == "replace":
                 first, second = (("delete", address), ("apply", address))[:: -1 if each.first_new else 1]
                 steps[second].add(first)
-        for address, needs in old.items():
-            for other in (
-                other for need in needs for other in by_generic.get(need, ()) if ("delete", other.address) in steps
-            ):
-                for what in ("delete", "apply"):
-                    if (what, address) in steps and (
-                        what == "delete" or other.action == "delete" or (other.first_new and other.address != address)
-                    ):
-                        steps[("delete", other.address)].add((what, address))
+        for address, held in self.planner.prior.instances.items():
+            for other in needed(held):
+                gone = ("delete", other.address)
+                if gone not in steps:
+                    continue
+                if ("delete", address) in steps:
+                    steps[gone].add(("delete", address))
+                last = other.action == "delete" or (other.first_new and other.address != address)
+                if ("apply", address) in steps and last:
+                    steps[gone].add(("apply", address))
         return _sorted(steps)
 
     def _step(self, what: str, change: Change) -> None:

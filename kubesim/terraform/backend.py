@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import time
@@ -10,17 +11,15 @@ import uuid
 import zlib
 from typing import Any
 
-from kubesim.terraform.diagnostics import Failure, Problem, failure
+from kubesim.terraform.diagnostics import Failure, Problem, failure, said
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Api, refusal
-from kubesim.terraform.state import State, StateError, dump, new_lineage, parse
+from kubesim.terraform.state import VERSION, State, StateError, dump, new_lineage, parse
 
 MOST_BYTES = 16 << 20
-ACQUIRING = "Error acquiring the state lock"
-LOCKED = """Terraform acquires a state lock to protect the state from being written
-by multiple users at the same time. Please resolve the issue above and try
-again. For most commands, you can disable locking with the "-lock=false"
-flag, but this is not recommended."""
+ACQUIRING, RELEASING = "Error acquiring the state lock", "Error releasing the state lock"
+LOCK_INFO = "app.terraform.io/lock-info"
+INFO = ("ID", "Path", "Operation", "Who", "Version", "Created", "Info")
 
 
 class Local:
@@ -61,21 +60,15 @@ class InCluster:
         self.api, self.namespace = api, namespace
         self.name = f"tfstate-default-{suffix}"
         self.labels = {
-            **(labels or {}),
-            "tfstate": "true",
-            "tfstateSecretSuffix": suffix,
-            "tfstateWorkspace": "default",
+            **(labels or {}), "tfstate": "true", "tfstateSecretSuffix": suffix, "tfstateWorkspace": "default",
             "app.kubernetes.io/managed-by": "terraform",
-        }
+        }  # fmt: skip
         self.held = ""
+        self._secret = f"/api/v1/namespaces/{self.namespace}/secrets"
+        self._lease = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
 
-    @property
-    def _secret(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/secrets"
-
-    @property
-    def _lease(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
+    def _metadata(self, name: str, annotations: dict[str, str]) -> dict[str, Any]:
+        return {"name": name, "namespace": self.namespace, "labels": self.labels, "annotations": annotations}
 
     def _ask(self, what: str, method: str, path: str, body: Any = None, *, missing: bool = False) -> Any:
         answer = self.api(method, path, body)
@@ -99,12 +92,7 @@ class InCluster:
         packed = base64.b64encode(gzip.compress(dump(state).encode())).decode()
         path = f"{self._secret}/{self.name}"
         found = self._ask("Failed to save state", "GET", path, missing=True)
-        meta = {
-            "name": self.name,
-            "namespace": self.namespace,
-            "labels": self.labels,
-            "annotations": {"encoding": "gzip"},
-        }
+        meta = self._metadata(self.name, {"encoding": "gzip"})
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"tfstate": packed}, "type": "Opaque"}
         if found is None:
             self._ask("Failed to save state", "POST", self._secret, body)
@@ -115,32 +103,16 @@ class InCluster:
     def lock(self, operation: str, who: str) -> None:
         """Take the Lease, which is made if there is none."""
         identity, now = str(uuid.uuid4()), time.strftime("%Y-%m-%dT%H:%M:%S.000000000Z", time.gmtime())
-        info = {
-            "ID": identity,
-            "Operation": operation,
-            "Info": "",
-            "Who": who,
-            "Version": "1.11.4",
-            "Created": now,
-            "Path": "",
-        }
+        info = {"ID": identity, "Operation": operation, "Info": "", "Who": who, "Version": VERSION, "Created": now}
+        info["Path"] = ""
         name = f"lock-{self.name}"
         found = self._ask(ACQUIRING, "GET", f"{self._lease}/{name}", missing=True)
         holder = ((found or {}).get("spec") or {}).get("holderIdentity")
         if holder:
             raise Failure(Problem(ACQUIRING, _locked(found)))
-        meta = {
-            "name": name,
-            "namespace": self.namespace,
-            "labels": self.labels,
-            "annotations": {"app.terraform.io/lock-info": json.dumps(info, separators=(",", ":"))},
-        }
-        body: dict[str, Any] = {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": meta,
-            "spec": {"holderIdentity": identity},
-        }
+        meta = self._metadata(name, {LOCK_INFO: json.dumps(info, separators=(",", ":"))})
+        body: dict[str, Any] = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta}
+        body["spec"] = {"holderIdentity": identity}
         if found is not None:
             meta["resourceVersion"] = found["metadata"]["resourceVersion"]
         path = self._lease if found is None else f"{self._lease}/{name}"
@@ -150,7 +122,7 @@ class InCluster:
             raise Failure(Problem(ACQUIRING, _locked(found)))
         if not 200 <= answer.status < 300:
             why = refusal("POST", self.api.server, path, answer)
-            raise failure("error_acquiring_the_state_lock", it=why, LOCKED=LOCKED)
+            raise failure("error_acquiring_the_state_lock", it=why, LOCKED=said("locked"))
         self.held = identity
 
     def unlock(self) -> None:
@@ -158,25 +130,20 @@ class InCluster:
         if not self.held:
             return
         path = f"{self._lease}/lock-{self.name}"
-        found = self._ask("Error releasing the state lock", "GET", path)
+        found = self._ask(RELEASING, "GET", path)
         if (found.get("spec") or {}).get("holderIdentity") == self.held:
             found["spec"]["holderIdentity"] = None
-            found["metadata"].get("annotations", {}).pop("app.terraform.io/lock-info", None)
-            self._ask("Error releasing the state lock", "PUT", path, found)
+            found["metadata"].get("annotations", {}).pop(LOCK_INFO, None)
+            self._ask(RELEASING, "PUT", path, found)
         self.held = ""
 
 
 def _locked(lease: Any) -> str:
-    text = (lease["metadata"].get("annotations") or {}).get("app.terraform.io/lock-info", "{}")
-    try:
-        info = json.loads(text)
-    except ValueError:
-        info = {}
-    rows = "".join(
-        f"  {name + ':':<11}{info.get(name, '')}\n"
-        for name in ("ID", "Path", "Operation", "Who", "Version", "Created", "Info")
-    )
-    return f"Error message: the state is already locked by another terraform client\nLock Info:\n{rows}\n\n{LOCKED}"
+    info: dict[str, Any] = {}
+    with contextlib.suppress(ValueError):
+        info = json.loads((lease["metadata"].get("annotations") or {}).get(LOCK_INFO, "{}"))
+    rows = "".join(f"  {name + ':':<11}{info.get(name, '')}\n" for name in INFO)
+    return said("already_locked", rows=rows, LOCKED=said("locked"))
 
 
 def _unpacked(text: str) -> bytes:

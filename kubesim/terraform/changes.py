@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,7 +32,7 @@ class Options:
 
 @dataclass
 class Change:
-    """What is done with one instance: no-op, create, read, update, replace, delete or forget."""
+    """What is done with one instance: no-op, create, read, update, replace or delete."""
 
     held: Held
     action: str
@@ -65,9 +66,13 @@ def attempt(work: Callable[..., Any], held: Held, *given: Any) -> Any:
         raise Failure(Problem(summary, detail, address=held.address)) from error
 
 
-def add(problems: list[Problem], more: list[Problem]) -> None:
-    """Add the problems that are not there yet."""
-    problems += [each for each in more if each not in problems]
+@contextmanager
+def collecting(problems: list[Problem]) -> Iterator[None]:
+    """Add what goes wrong to the problems, each once."""
+    try:
+        yield
+    except Failure as failed:
+        problems += [each for each in failed.problems if each not in problems]
 
 
 def flag(item: Item, name: str) -> bool:

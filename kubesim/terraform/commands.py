@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 from kubesim.terraform import render, schema
 from kubesim.terraform.changes import Options, within
@@ -47,34 +48,34 @@ def output(run: Run) -> int:
     """Print outputs."""
     held = run.storage(load(run.host)).load()
     outputs = held.output_values()
-    if not run.asked.rest:
-        if run.asked.on("json"):
-            found = {
-                name: {"sensitive": "sensitive" in held.outputs[name], "type": type_of(value), "value": plain(value)}
-                for name, value in outputs.items()
-            }
-            run.host.write(json.dumps(found, indent=2) + "\n")
-            return 0
-        if not outputs:
-            run.tell([Problem(*told("no_outputs_found"), severity="Warning")])
-        run.host.write(render.outputs_list(held))
+    if run.asked.rest:
+        return _one_output(run, run.asked.rest[0], outputs)
+    if run.asked.on("json"):
+        found = {
+            name: {"sensitive": "sensitive" in held.outputs[name], "type": type_of(value), "value": plain(value)}
+            for name, value in outputs.items()
+        }
+        run.host.write(json.dumps(found, indent=2) + "\n")
         return 0
-    name = run.asked.rest[0]
+    if not outputs:
+        run.tell([Problem(*told("no_outputs_found"), severity="Warning")])
+    run.host.write(render.outputs_list(held))
+    return 0
+
+
+def _one_output(run: Run, name: str, outputs: dict[str, Any]) -> int:
     if name not in outputs:
         raise failure("output_name_not_found", name=name)
     value = outputs[name]
     if run.asked.on("json"):
         run.host.write(json.dumps(plain(value), separators=(",", ":")) + "\n")
-    elif run.asked.on("raw"):
-        if isinstance(value, list | dict) or value is None:
-            raise failure(
-                "unsupported_value_for_raw_output",
-                name=name,
-                it="null" if value is None else "object" if isinstance(value, dict) else "tuple",
-            )
-        run.host.write(convert(value, "string"))
-    else:
+    elif not run.asked.on("raw"):
         run.host.write(hcl(value) + "\n")
+    elif isinstance(value, list | dict) or value is None:
+        it = "null" if value is None else "object" if isinstance(value, dict) else "tuple"
+        raise failure("unsupported_value_for_raw_output", name=name, it=it)
+    else:
+        run.host.write(convert(value, "string"))
     return 0
 
 
@@ -82,13 +83,7 @@ def state(run: Run) -> int:
     """List, show or forget instances of the state."""
     word, rest = (run.asked.rest or [""])[0], run.asked.rest[1:]
     if word not in ("list", "show", "rm"):
-        raise Failure(
-            Problem(
-                f'The command "state {word}" is not supported on practice clusters'
-                if word
-                else "Subcommand needed: list, show or rm"
-            )
-        )
+        raise failure("unsupported_subcommand" if word else "subcommand_needed", word=word)
     run.backend = run.storage(load(run.host))
     held = run.backend.load()
     if not held.lineage:
@@ -96,9 +91,8 @@ def state(run: Run) -> int:
     chosen = [each for each in held.sorted() if not rest or any(within(each.address, target) for target in rest)]
     if word == "list":
         if rest and not chosen:
-            raise failure(
-                "invalid_target_address_2" if rest[0].startswith("module") else "invalid_target_address_3", it=rest[0]
-            )
+            key = "invalid_target_address_2" if rest[0].startswith("module") else "invalid_target_address_3"
+            raise failure(key, it=rest[0])
         run.host.write("".join(f"{each.address}\n" for each in chosen))
         return 0
     if word == "show":
@@ -149,13 +143,8 @@ def import_(run: Run) -> int:
         planner = run.planner(root, state, Options())
         planner.top.given = given
         if kind is None or planner.find(held) is None:
-            why = said(
-                "resource_address_address_does_not",
-                address=address,
-                it="the root module" if not held.module else held.module,
-                type=held.type,
-                name=held.name,
-            )
+            key, it = "resource_address_address_does_not", held.module or "the root module"
+            why = said(key, address=address, it=it, type=held.type, name=held.name)
             run.host.complain(f"Error: {why}\n\n")
             return 1
         run.host.say(f'\x1b[0m\x1b[1m{address}: Importing from ID "{name}"...\x1b[0m')
@@ -180,13 +169,10 @@ def fmt(run: Run) -> int:
 def version(run: Run) -> int:
     """Tell which Terraform this is."""
     locked = run.host.read(LOCK) or ""
-    used = [name for name in ("google", "kubernetes") if f'/hashicorp/{name}"' in locked]
-    run.host.write(
-        f"Terraform v{run.host.environment.get('TERRAFORM_VERSION') or VERSION}\non linux_amd64\n"
-        + "".join(
-            f"+ provider registry.terraform.io/hashicorp/{name} v{schema.provider_version(name)}\n" for name in used
-        )
-    )
+    run.host.say(f"Terraform v{run.host.environment.get('TERRAFORM_VERSION') or VERSION}\non linux_amd64")
+    for name in ("google", "kubernetes"):
+        if f'/hashicorp/{name}"' in locked:
+            run.host.say(f"+ provider registry.terraform.io/hashicorp/{name} v{schema.provider_version(name)}")
     return 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kubesim.terraform import schema
-from kubesim.terraform.diagnostics import Failure, Problem, Span, failure, suggestion, told
+from kubesim.terraform.diagnostics import Failure, Problem, Span, failure, located, suggestion, told
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import ANY, Type
 
@@ -21,6 +21,7 @@ REFUSED = {
 ON_PRACTICE = "{} are not supported on practice clusters."
 VARIABLE = ("type", "default", "description", "sensitive", "nullable", "ephemeral")
 OUTPUT = ("value", "description", "sensitive", "depends_on", "ephemeral")
+LIFECYCLE = ("prevent_destroy", "ignore_changes", "create_before_destroy")
 META = ("count", "for_each", "depends_on")
 TYPE_WORDS = ("string", "number", "bool", "any")
 
@@ -123,21 +124,15 @@ class _Loader:
         for name, item in module.calls.items():
             node = item.node("source")
             if node is None:
-                self._tell(item, "missing_required_argument_3")
+                self._tell(item, "missing_required_argument_4", name="source")
                 continue
             if node[0] != "lit" or not isinstance(node[2], str) or not re.match(r"\.\.?(/|$)", node[2]):
                 self._tell(item, "unsupported_module_source", node[1])
                 continue
             folder = posixpath.normpath(posixpath.join(module.folder, node[2]))
             if len(module.path) >= MOST_DEPTH or self.count >= MOST_MODULES:
-                raise failure(
-                    "too_many_module_calls",
-                    item.file,
-                    item.span,
-                    item.within,
-                    MOST_DEPTH=MOST_DEPTH,
-                    MOST_MODULES=MOST_MODULES,
-                )
+                limits = {"MOST_DEPTH": MOST_DEPTH, "MOST_MODULES": MOST_MODULES}
+                raise failure("too_many_module_calls", item.file, item.span, item.within, **limits)
             if self.files.names(folder) is None:
                 self._tell(item, "unreadable_module_directory", folder=folder)
                 continue
@@ -197,8 +192,7 @@ class _Reader:
         item = Item(key if isinstance(key, str) else key[-1], self.file, span, within, body)
         if key in held:
             old, values = held[key], {"name": item.name, "kind": key[1] if isinstance(key, tuple) else ""}
-            place = f"{old.file}:{old.span[0]},{old.span[1]}-{old.span[3]}"
-            self.mistake(f"duplicate_{word.replace(' ', '_')}", span, place=place, **values)
+            self.mistake(f"duplicate_{word}", span, place=located(old.file, old.span), **values)
         held[key] = item
         return item
 
@@ -208,57 +202,48 @@ class _Reader:
                 self.tell("Unsupported argument", ON_PRACTICE.format("Sensitive values"), span, item.within)
             if name not in names:
                 self.mistake("unsupported_argument_2", span, item.within, name=name, near=suggestion(name, names))
-        for kind, _, span, _ in item.body["blocks"]:
+        for kind, _, span, body in item.body["blocks"]:
             if kind not in blocks:
                 self.mistake("unsupported_block_type", span, item.within, kind=kind)
+                continue
+            item.conditions.append((kind, body, span))
+            for name in sorted({"condition", "error_message"} - body["attrs"].keys()):
+                self.mistake("missing_required_argument_4", span, item.within, name=name)
 
     def _variable(self, labels: list[str], span: Span, body: Body) -> None:
         item = self._item(self.module.variables, labels[0], f'variable "{labels[0]}"', "variable", span, body)
         self._only(item, VARIABLE, ("validation",))
-        self._conditions(item, ("validation",))
         if (node := item.node("type")) is not None:
             try:
                 item.type = type_of_node(node, self.file, item.within)
             except Failure as failed:
                 self.problems += failed.problems
 
-    def _conditions(self, item: Item, kinds: tuple[str, ...]) -> None:
-        for kind, _, span, body in item.body["blocks"]:
-            if kind in kinds:
-                item.conditions.append((kind, body, span))
-                for name in ("condition", "error_message"):
-                    if name not in body["attrs"]:
-                        self.mistake("missing_required_argument_4", span, item.within, name=name)
-
     def _locals(self, labels: list[str], span: Span, body: Body) -> None:
         for name, (at, node) in body["attrs"].items():
-            self._item(
-                self.module.locals, name, "locals", "local value", at, {"attrs": {"value": [at, node]}, "blocks": []}
-            )
+            value = {"attrs": {"value": [at, node]}, "blocks": []}
+            self._item(self.module.locals, name, "locals", "local_value", at, value)
 
     def _output(self, labels: list[str], span: Span, body: Body) -> None:
         item = self._item(self.module.outputs, labels[0], f'output "{labels[0]}"', "output", span, body)
         self._only(item, OUTPUT, ("precondition",))
-        self._conditions(item, ("precondition",))
         if item.node("value") is None:
-            self.mistake("missing_required_argument_2", span, item.within)
+            self.mistake("missing_required_argument_4", span, item.within, name="value")
 
     def _module(self, labels: list[str], span: Span, body: Body) -> None:
-        item = self._item(self.module.calls, labels[0], f'module "{labels[0]}"', "module call", span, body)
+        item = self._item(self.module.calls, labels[0], f'module "{labels[0]}"', "module_call", span, body)
         for kind, _, at, _ in body["blocks"]:
             self.mistake("unsupported_block_type", at, item.within, kind=kind)
 
-    def _resource(self, labels: list[str], span: Span, body: Body) -> None:
-        self._resource_of("managed", "resource", labels, span, body)
-
     def _data(self, labels: list[str], span: Span, body: Body) -> None:
-        self._resource_of("data", "data", labels, span, body)
+        self._resource(labels, span, body, "data", "data")
 
-    def _resource_of(self, mode: str, word: str, labels: list[str], span: Span, body: Body) -> None:
+    def _resource(
+        self, labels: list[str], span: Span, body: Body, mode: str = "managed", word: str = "resource"
+    ) -> None:
         kind, name = labels
-        item = self._item(
-            self.module.resources, (mode, kind, name), f'{word} "{kind}" "{name}"', "resource", span, body
-        )
+        within = f'{word} "{kind}" "{name}"'
+        item = self._item(self.module.resources, (mode, kind, name), within, "resource", span, body)
         if schema.resource_type(mode, kind) is None:
             what = "resource type" if mode == "managed" else "data source"
             self.mistake("unsupported_what", span, item.within, what=what, kind=kind)
@@ -268,12 +253,7 @@ class _Reader:
             elif kind == "lifecycle":
                 item.lifecycle = {key: node for key, (_, node) in below["attrs"].items()}
                 inner = Item("", self.file, at, item.within, below)
-                self._only(
-                    inner,
-                    ("prevent_destroy", "ignore_changes", "create_before_destroy"),
-                    ("precondition", "postcondition"),
-                )
-                self._conditions(inner, ("precondition", "postcondition"))
+                self._only(inner, LIFECYCLE, ("precondition", "postcondition"))
                 item.conditions = inner.conditions
 
     def _provider(self, labels: list[str], span: Span, body: Body) -> None:
@@ -291,28 +271,20 @@ class _Reader:
             elif kind == "required_providers":
                 self._required(below)
             else:
-                self.tell(
-                    "Unsupported block type", ON_PRACTICE.format(REFUSED.get(kind, f'Blocks of type "{kind}"')), at
-                )
-        if (
-            (version := body["attrs"].get("required_version"))
-            and version[1][0] == "lit"
-            and not allows(str(version[1][2]), "1.11.4")
-        ):
-            self.mistake("unsupported_terraform_core_version", version[1][1])
+                what = REFUSED.get(kind, f'Blocks of type "{kind}"')
+                self.tell("Unsupported block type", ON_PRACTICE.format(what), at)
+        if version := body["attrs"].get("required_version"):
+            kind, at, wanted = version[1][:3]
+            if kind == "lit" and not allows(str(wanted), "1.11.4"):
+                self.mistake("unsupported_terraform_core_version", at)
 
     def _required(self, body: Body) -> None:
         for name, (span, node) in body["attrs"].items():
-            pairs = (
-                {key[2]: value[2] for key, value in node[2] if value[0] == "lit"}
-                if node[0] == "object"
-                else {"version": node[2]}
-            )
-            source = pairs.get("source", f"hashicorp/{name}")
-            if (
-                schema.provider_schema(name) is None
-                or source.removeprefix("registry.terraform.io/") != f"hashicorp/{name}"
-            ):
+            pairs = {"version": node[2]}
+            if node[0] == "object":
+                pairs = {key[2]: value[2] for key, value in node[2] if value[0] == "lit"}
+            source, known = pairs.get("source", f"hashicorp/{name}"), schema.provider_schema(name)
+            if known is None or source.removeprefix("registry.terraform.io/") != f"hashicorp/{name}":
                 self.mistake("unsupported_provider_2", span, source=source)
                 continue
             self.module.required[name] = (source, pairs.get("version", ""))
@@ -333,19 +305,16 @@ def type_of_node(node: Node, file: str, within: str) -> Type:
         return ANY if node[2] == "any" else node[2]
     if node[0] == "root" and node[2] in ("list", "set", "map"):
         return [node[2], ANY]
-    if node[0] == "call" and len(node[3]) == 1 and node[2] in ("list", "set", "map"):
-        return [node[2], type_of_node(node[3][0], file, within)]
-    if node[0] == "call" and len(node[3]) == 1 and node[2] == "tuple" and node[3][0][0] == "tuple":
-        return ["tuple", [type_of_node(each, file, within) for each in node[3][0][2]]]
-    if node[0] == "call" and len(node[3]) == 1 and node[2] == "object" and node[3][0][0] == "object":
-        return _object_type(node[3][0], file, within)
-    raise failure(
-        "invalid_type_specification" if node[0] == "root" else "invalid_type_specification_2",
-        file,
-        node[1],
-        within,
-        it=node[2],
-    )
+    if node[0] == "call" and len(node[3]) == 1:
+        name, inner = node[2], node[3][0]
+        if name in ("list", "set", "map"):
+            return [name, type_of_node(inner, file, within)]
+        if name == inner[0] == "tuple":
+            return [name, [type_of_node(each, file, within) for each in inner[2]]]
+        if name == inner[0] == "object":
+            return _object_type(inner, file, within)
+    key = "invalid_type_specification" if node[0] == "root" else "invalid_type_specification_2"
+    raise failure(key, file, node[1], within, it=node[2])
 
 
 def _object_type(node: Node, file: str, within: str) -> Type:

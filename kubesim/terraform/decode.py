@@ -7,10 +7,10 @@ from typing import Any
 
 from kubesim.terraform.config import META
 from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion
-from kubesim.terraform.evaluate import Scope, evaluate
+from kubesim.terraform.evaluate import Scope, evaluate, pairs_of
 from kubesim.terraform.schema import Attribute, Block, empty, same, type_of_block
 from kubesim.terraform.syntax import Body, Node
-from kubesim.terraform.values import ANY, ConvertError, List, Set, Unknown, convert, made
+from kubesim.terraform.values import ConvertError, List, Set, Unknown, convert, made, type_of
 
 RESERVED = ("lifecycle", "dynamic", "provisioner", "connection")
 MOST_BLOCKS = 1000
@@ -49,18 +49,17 @@ def decode(block: Block, body: Body, scope: Scope, span: Span, *, top: bool = Tr
 
 
 def _unexpected(block: Block, name: str, scope: Scope, span: Span) -> list[Problem]:
+    near = suggestion(name, block.attributes)
     if name in block.blocks:
-        text = f'An argument named "{name}" is not expected here. Did you mean to define a block of type "{name}"?'
-    else:
-        text = f'An argument named "{name}" is not expected here.{suggestion(name, block.attributes)}'
-    return scope.problem(span, "Unsupported argument", text).problems
+        near = f' Did you mean to define a block of type "{name}"?'
+    return scope.failure(span, "unsupported_argument_2", name=name, near=near).problems
 
 
 def _unexpected_block(block: Block, name: str, scope: Scope, span: Span) -> list[Problem]:
-    text = f'Blocks of type "{name}" are not expected here.{suggestion(name, block.blocks)}'
+    near = suggestion(name, block.blocks)
     if name in block.attributes:
-        text = said("blocks_of_type_name_are", name=name)
-    return scope.problem(span, "Unsupported block type", text).problems
+        near = said("block_for_argument", name=name)
+    return scope.failure(span, "unsupported_block_type_2", kind=name, near=near).problems
 
 
 def _argument(attribute: Attribute, body: Body, scope: Scope, span: Span) -> Any:
@@ -115,32 +114,15 @@ def _expanded(name: str, kind: str, at: Span, body: Body, scope: Scope) -> Itera
         yield None, content, at
         return
     if not isinstance(value, list | dict):
-        raise scope.failure(
-            node[1],
-            "invalid_dynamic_foreach_value" if value is None else "invalid_dynamic_foreach_value_2",
-            node,
-            it=_word(value),
-        )
-    pairs = (
-        value.items()
-        if isinstance(value, dict)
-        else ((item, item) for item in value)
-        if isinstance(value, Set)
-        else enumerate(value)
-    )
-    for key, item in pairs:
+        key = "invalid_dynamic_foreach_value" if value is None else "invalid_dynamic_foreach_value_2"
+        raise scope.failure(node[1], key, node, it=type_of(value))
+    for key, item in pairs_of(value):
         yield scope.bind(**{iterator: {"key": key, "value": item}}), content, at
-
-
-def _word(value: Any) -> str:
-    return {str: "string", bool: "bool"}.get(type(value), "number")
 
 
 def planned(block: Block, config: Value, prior: Value | None) -> Value:
     """Return what a resource will be: as configured, and as it is where the configuration says nothing."""
-    found: Value = {}
-    for name, attribute in block.attributes.items():
-        found[name] = _planned(attribute, config.get(name), prior)
+    found = {name: _planned(attribute, config.get(name), prior) for name, attribute in block.attributes.items()}
     for name, inner in block.blocks.items():
         found[name] = _planned_block(inner, config.get(name), prior.get(name) if prior else None, fresh=prior is None)
     return {name: found[name] for name in sorted(found)}
@@ -148,16 +130,11 @@ def planned(block: Block, config: Value, prior: Value | None) -> Value:
 
 def _planned(attribute: Attribute, wanted: Any, prior: Value | None) -> Any:
     had = prior.get(attribute.name) if prior else None
-    if wanted is None or (
-        attribute.computed
-        and wanted == ""
-        and attribute.kind == "s"
-        and prior is not None
-        and empty(had) is False
-        and attribute.name != "api_group"
-    ):
-        if attribute.computed:
-            return had if prior is not None else Unknown(attribute.type)
+    if wanted == "" and attribute.computed and prior and not empty(had) and attribute.name != "api_group":
+        return had
+    if wanted is None and attribute.computed:
+        return had if prior is not None else Unknown(attribute.type)
+    if wanted is None:
         wanted = attribute.default
     if prior is not None and same(attribute, wanted, had):
         return had
@@ -222,25 +199,26 @@ def _block_differences(block: Block, one: Any, other: Any, at: Path) -> Iterator
 
 def ignoring(config: Value, prior: Value, paths: list[Path]) -> Value:
     """Return a configuration in which what is to be ignored is as it was."""
-    found = dict(config)
     for path in paths:
-        if path[0] not in found:
-            continue
-        if len(path) == 1:
-            found[path[0]] = prior.get(path[0])
-        elif isinstance(found[path[0]], dict):
-            found[path[0]] = _kept(found[path[0]], (prior.get(path[0]) or {}), path[1:])
-        elif isinstance(found[path[0]], list) and isinstance(path[1], int) and path[1] < len(found[path[0]]):
-            had = prior.get(path[0]) or []
-            items = [*found[path[0]]]
-            if path[1] < len(had):
-                items[path[1]] = ignoring(items[path[1]], had[path[1]], [path[2:]]) if len(path) > 2 else had[path[1]]
-            found[path[0]] = made(type(found[path[0]]), ANY, items) if isinstance(found[path[0]], List) else items
+        config = _kept(config, prior, path)
+    return config
+
+
+def _kept(wanted: Any, had: Any, path: Path) -> Any:
+    if not path:
+        return had
+    at, rest = path[0], path[1:]
+    if isinstance(wanted, list) and isinstance(had, list) and isinstance(at, int) and at < min(len(wanted), len(had)):
+        return made(
+            type(wanted), type_of(wanted)[1], [*wanted[:at], _kept(wanted[at], had[at], rest), *wanted[at + 1 :]]
+        )
+    if not isinstance(wanted, dict):
+        return wanted
+    found, old = dict(wanted), had if isinstance(had, dict) else {}
+    if rest and at in found:
+        found[at] = _kept(found[at], old.get(at), rest)
+    elif at in old:
+        found[at] = old[at]
+    elif not rest:
+        found.pop(at, None)
     return found
-
-
-def _kept(wanted: Value, had: Value, path: Path) -> Value:
-    if len(path) > 1 and isinstance(wanted.get(path[0]), dict):
-        return {**wanted, path[0]: _kept(wanted[path[0]], had.get(path[0]) or {}, path[1:])}
-    rest = {key: value for key, value in wanted.items() if key != path[0]}
-    return {**rest, path[0]: had[path[0]]} if path[0] in had else rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -59,6 +60,11 @@ def failure(key: str, /, *place: Any, **values: object) -> Failure:
     return Failure(Problem(*told(key, **values), *place))
 
 
+def located(file: str, span: Span) -> str:
+    """Return a place as texts name it."""
+    return f"{file}:{span[0]},{span[1]}-{span[3]}"
+
+
 def suggestion(word: str, known: Iterable[str]) -> str:
     """Return a question after a similar word, or nothing."""
     near = get_close_matches(word, [*known], 1)
@@ -67,18 +73,8 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 def wrapped(text: str, width: int) -> str:
     """Return text with its paragraphs broken into lines; lines that are set in stay whole."""
-    return "\n".join(line if line.startswith(" ") else _wrapped_line(line, width) for line in text.split("\n"))
-
-
-def _wrapped_line(line: str, width: int) -> str:
-    lines, current = [], ""
-    for word in line.split(" "):
-        if current and len(current) + 1 + len(word) > width:
-            lines.append(current)
-            current = word
-        else:
-            current = f"{current} {word}" if current else word
-    return "\n".join([*lines, current])
+    whole = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(line if line.startswith(" ") else whole.fill(line) for line in text.split("\n"))
 
 
 def drawn(problems: list[Problem], source: Callable[[str], str], *, color: bool, width: int = WIDTH) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from kubesim.terraform import functions
-from kubesim.terraform.diagnostics import Failure, Problem, Span, said, suggestion, told
+from kubesim.terraform.diagnostics import Failure, Problem, Span, suggestion, told
 from kubesim.terraform.formats import MAX_RESULT, TOO_LONG, CallError
 from kubesim.terraform.mentions import described, references, spelled, type_at
 from kubesim.terraform.syntax import Node, parse_template
@@ -122,11 +122,10 @@ def _joined(parts: list[Node], scope: Scope) -> Any:
             raise scope.failure(part[1], "invalid_template_interpolation_value", part)
         try:
             found.append(convert(value, "string"))
-            length += len(found[-1])
         except ConvertError as error:
-            raise scope.failure(
-                part[1], "invalid_template_interpolation_value_2", part, it=str(error).partition(",")[0]
-            ) from error
+            key, it = "invalid_template_interpolation_value_2", str(error).partition(",")[0]
+            raise scope.failure(part[1], key, part, it=it) from error
+        length += len(found[-1])
         if length > MAX_RESULT:
             raise scope.problem(part[1], "Template too large", f"{TOO_LONG[0].upper()}{TOO_LONG[1:]}.")
     return Unknown("string") if open_ else "".join(found)
@@ -138,10 +137,11 @@ def _chain(node: Node, scope: Scope) -> Any:
     while node[0] in ("attr", "index"):
         steps.insert(0, node)
         node = node[2]
+    taken = 0
     if node[0] != "root":
-        value, taken = evaluate(node, scope), 0
+        value = evaluate(node, scope)
     elif node[2] in scope.bound:
-        value, taken = scope.bound[node[2]], 0
+        value = scope.bound[node[2]]
     else:
         value, taken = scope.names.lookup(scope, node[2], steps, node)
     for step in steps[taken:]:
@@ -168,21 +168,18 @@ def _attribute(value: Any, name: str, node: Node, scope: Scope) -> Any:
         raise scope.problem(span, "Invalid index", f"{NOT_IN}.", node[2])
     if isinstance(value, dict):
         raise scope.failure(span, "unsupported_attribute", node[2], name=name, near=suggestion(name, value))
-    why = f"Can't access attributes on a primitive-typed value ({type_name(type_of(value))})."
-    if isinstance(value, list):
-        why = said("cant_access_attributes_on_a")
-        if isinstance(value, Set):
-            why = "This value does not have any attributes."
-    raise scope.problem(span, "Unsupported attribute", why, node[2])
+    key = "no_attributes_of_set" if isinstance(value, Set) else "no_attributes_of_list"
+    key = key if isinstance(value, list) else "no_attributes_of_primitive"
+    raise scope.failure(span, key, node[2], type=type_name(type_of(value)))
 
 
 def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
     """Return the element of a collection under a key. Raises Failure."""
     span = [*node[2][1][2:], *node[1][2:]]
-    if isinstance(value, Unknown) or isinstance(key, Unknown):
-        return Unknown(
-            type_at(value.type, key) if isinstance(value, Unknown) and not isinstance(key, Unknown) else ANY
-        )
+    if isinstance(key, Unknown):
+        return Unknown()
+    if isinstance(value, Unknown):
+        return Unknown(type_at(value.type, key))
     if isinstance(value, Set):
         raise scope.failure(span, "invalid_index_2", node[2])
     if value is None:
@@ -197,16 +194,12 @@ def element(value: Any, key: Any, node: Node, scope: Scope) -> Any:
             at = convert(key, "number")
             if isinstance(at, int) and 0 <= at < len(value):
                 return value[at]
-            why = (
-                "the collection has no elements"
-                if not value
-                else "a negative number is not a valid index for a sequence"
-                if at < 0
-                else "the given index is greater than or equal to the length of the collection"
-            )
-            raise scope.problem(
-                span, "Invalid index", f"{NOT_IN}: {why}." if hasattr(value, "elem") else f"{NOT_IN}.", node[2]
-            )
+            why = ": the given index is greater than or equal to the length of the collection"
+            if not value:
+                why = ": the collection has no elements"
+            elif at < 0:
+                why = ": a negative number is not a valid index for a sequence"
+            raise scope.problem(span, "Invalid index", f"{NOT_IN}{why if hasattr(value, 'elem') else ''}.", node[2])
     except ConvertError as error:
         raise scope.problem(span, "Invalid index", f"{NOT_IN}: {error}.", node[2]) from error
     raise scope.failure(span, "invalid_index", node[2])
@@ -219,9 +212,8 @@ def _splat(node: Node, scope: Scope) -> Any:
     items = [] if value is None else [*value] if isinstance(value, list) else [value]
     found = []
     for item in items:
-        for step in node[3]:
-            whole = [step[0], node[1], node[2], step[1]]
-            item = take(item, whole, scope)
+        for kind, step in node[3]:
+            item = take(item, [kind, node[1], node[2], step], scope)
         found.append(item)
     return found
 
@@ -254,66 +246,54 @@ def _pairs(node: Node, scope: Scope) -> list[tuple[Any, Any]] | None:
     value = evaluate(node, scope)
     if isinstance(value, Unknown):
         return None
-    if isinstance(value, dict):
-        pairs: list[tuple[Any, Any]] = sorted(value.items())
-    elif isinstance(value, list):
-        pairs = [(item, item) for item in value] if isinstance(value, Set) else [*enumerate(value)]
-    else:
-        what = "null" if value is None else f"a {type_name(type_of(value))}"
-        raise scope.failure(
-            node[1],
-            "iteration_over_null_value" if value is None else "iteration_over_noniterable_value",
-            node,
-            what=what,
-        )
-    if len(pairs) > MAX_ELEMENTS:
+    if not isinstance(value, dict | list):
+        key = "iteration_over_null_value" if value is None else "iteration_over_noniterable_value"
+        raise scope.failure(node[1], key, node, what=f"a {type_name(type_of(value))}")
+    if len(value) > MAX_ELEMENTS:
         raise scope.failure(node[1], "too_many_elements", MAX_ELEMENTS=MAX_ELEMENTS)
-    return pairs
+    return pairs_of(value)
+
+
+def pairs_of(value: Any) -> list[tuple[Any, Any]]:
+    """Return keys and items of a collection, in the order in which they are gone through."""
+    if isinstance(value, dict):
+        return sorted(value.items())
+    return [(item, item) for item in value] if isinstance(value, Set) else [*enumerate(value)]
 
 
 def _for_list(node: Node, scope: Scope) -> Any:
     _, _, key, name, source, item, condition = node
-    found: list[Any] = []
+    scopes = _scopes(key, name, source, condition, scope, [item])
+    return Unknown() if scopes is None else [evaluate(item, inner) for inner in scopes]
+
+
+def _scopes(
+    key: str, name: str, source: Node, condition: Node | None, scope: Scope, results: list[Node]
+) -> Iterator[Scope] | None:
+    """Return the scopes of a ``for`` in which its condition holds; None where they are unknown."""
+
+    def bound(index: Any, item: Any) -> Scope:
+        return scope.bind(**{key: index, name: item})
+
     pairs = _pairs(source, scope)
-    if pairs is None:
-        _tried(scope.bind(**{key or "": Unknown(), name: Unknown()}), item, condition)
-        return Unknown()
-    for index, each in pairs:
-        inner = scope.bind(**{key or "": index, name: each})
-        holds = _holds(condition, inner)
-        if isinstance(holds, Unknown):
-            return Unknown()
-        if holds:
-            found.append(evaluate(item, inner))
-    return found
-
-
-def _tried(scope: Scope, *nodes: Node | None) -> None:
-    """Look for mistakes in what cannot be evaluated yet."""
-    for node in nodes:
-        if node is not None:
-            evaluate(node, scope)
-
-
-def _holds(condition: Node | None, scope: Scope) -> Any:
-    return condition is None or _truth(condition, scope)
+    if pairs is None:  # the mistakes in what cannot be evaluated yet are told all the same
+        for node in [*results, condition or ["lit", [], None]]:
+            evaluate(node, bound(Unknown(), Unknown()))
+        return None
+    held = [condition is None or _truth(condition, bound(*pair)) for pair in pairs]
+    return (bound(*pair) for pair, holds in zip(pairs, held, strict=True) if holds) if known(held) else None
 
 
 def _for_object(node: Node, scope: Scope) -> Any:
     _, _, key, name, source, naming, item, condition, group = node
     found: dict[str, Any] = {}
-    pairs = _pairs(source, scope)
-    if pairs is None:
-        _tried(scope.bind(**{key or "": Unknown(), name: Unknown()}), naming, item, condition)
+    scopes = _scopes(key, name, source, condition, scope, [naming, item])
+    if scopes is None:
         return Unknown()
-    for index, each in pairs:
-        inner = scope.bind(**{key or "": index, name: each})
-        holds = _holds(condition, inner)
-        label = evaluate(naming, inner) if not isinstance(holds, Unknown) and holds else None
-        if isinstance(holds, Unknown) or isinstance(label, Unknown):
+    for inner in scopes:
+        label = evaluate(naming, inner)
+        if isinstance(label, Unknown):
             return Unknown()
-        if not holds:
-            continue
         try:
             label = _label(label)
         except ConvertError as error:
@@ -330,23 +310,19 @@ def _for_object(node: Node, scope: Scope) -> Any:
 
 def _truth(node: Node, scope: Scope) -> Any:
     value = evaluate(node, scope)
+    if value is None:
+        raise scope.failure(node[1], "null_condition", node)
     try:
-        if value is None:
-            raise ConvertError("The condition value is null. Conditions must either be true or false.")
         return convert(value, "bool")
     except ConvertError as error:
-        text = str(error) if value is None else "The condition expression must be of type bool."
-        raise scope.problem(
-            node[1], "Null condition" if value is None else "Incorrect condition type", text, node
-        ) from error
+        raise scope.failure(node[1], "incorrect_condition_type", node) from error
 
 
 def _conditional(node: Node, scope: Scope) -> Any:
     condition = evaluate(node[2], scope)
     holds = _truth(["lit", node[2][1], condition], scope)
     if isinstance(holds, Unknown):
-        results = [evaluate(node[3], scope), evaluate(node[4], scope)]
-        kinds = [type_of(each) for each in results if each is not None]
+        kinds = [type_of(each) for each in (evaluate(node[3], scope), evaluate(node[4], scope)) if each is not None]
         return Unknown(kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else ANY)
     chosen = evaluate(node[3] if holds else node[4], scope)
     try:
@@ -356,26 +332,18 @@ def _conditional(node: Node, scope: Scope) -> Any:
     try:
         pair = common(chosen, other) if holds else common(other, chosen)[::-1]
     except ConvertError as error:
-        raise scope.failure(
-            node[1], "inconsistent_conditional_result_types", node, it=str(error)[0].upper(), it2=str(error)[1:]
-        ) from error
+        why = f"{str(error)[0].upper()}{str(error)[1:]}"
+        raise scope.failure(node[1], "inconsistent_conditional_result_types", node, why=why) from error
     return pair[0] if type(pair[0]) is not type(chosen) else chosen
 
 
 def _binary(node: Node, scope: Scope) -> Any:
     _, _, sign, left, right = node
     one, other = evaluate(left, scope), evaluate(right, scope)
-    return _operated(sign, one, other, node, scope)
-
-
-def _operated(sign: str, one: Any, other: Any, node: Node, scope: Scope) -> Any:
     if sign in ("==", "!="):
-        if not known(one) or not known(other):
-            return (
-                Unknown("bool")
-                if None not in (one, other) or isinstance(one, Unknown) or isinstance(other, Unknown)
-                else sign == "!="
-            )
+        half = None in (one, other) and not (isinstance(one, Unknown) or isinstance(other, Unknown))
+        if not half and not known([one, other]):
+            return Unknown("bool")
         return equal(one, other) == (sign == "==")
     kind = "bool" if sign in ("&&", "||") else "number"
     one, other = _operand(one, kind, "left", node, scope), _operand(other, kind, "right", node, scope)
@@ -416,17 +384,17 @@ def _call(node: Node, scope: Scope) -> Any:
         return _attempt(name, given, scope, node)
     found = functions.functions().get(name)
     if found is None:
-        here, near = [*span[:3], span[1] + len(name)], suggestion(name, functions.functions())
-        key = (
-            "unsupported_function" if "::" in name or name in functions.table()["unsupported"] else "unknown_function"
-        )
-        raise scope.failure([span[0], span[1], span[0], here[3]], key, name=name, near=near)
+        refused = "::" in name or name in functions.table()["unsupported"]
+        key, near = "unsupported_function" if refused else "unknown_function", suggestion(name, functions.functions())
+        raise scope.failure([span[0], span[1], span[0], span[1] + len(name)], key, name=name, near=near)
     values = [evaluate(each, scope) for each in given]
     if expand:
         last = values.pop()
         if isinstance(last, Unknown):
             return Unknown(found.result)
-        values += [*(last or ())]
+        if not isinstance(last, list):
+            raise scope.failure(given[-1][1], "invalid_expanding_argument", given[-1])
+        values += last
     try:
         return functions.call(found, name, values, scope)
     except CallError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import ipaddress
 import itertools
@@ -17,6 +18,7 @@ from typing import Any, NoReturn
 import yaml
 
 from kubesim import data
+from kubesim.terraform.diagnostics import said
 from kubesim.terraform.formats import MAX_RESULT, MAX_WIDTH, TOO_LONG, CallError, formatted, json_text
 from kubesim.terraform.values import (
     ANY,
@@ -184,8 +186,7 @@ def _merge(*maps: Any) -> Any:
 
 def _length(raw: Any) -> int:
     if not isinstance(raw, str | list | dict):
-        text = "argument must be a string, a collection type, or a structural type"
-        raise CallError(text, 0, "value")
+        raise CallError("argument must be a string, a collection type, or a structural type", 0, "value")
     return len(raw)
 
 
@@ -202,8 +203,7 @@ def _values(held: dict[str, Any]) -> Any:
 
 def _coalesce(*values: Any) -> Any:
     for value in values:
-        raw = value
-        if isinstance(raw, Unknown) or raw not in (None, ""):
+        if isinstance(value, Unknown) or value not in (None, ""):
             return value
     raise CallError("no non-null, non-empty-string arguments")
 
@@ -263,12 +263,10 @@ def _sets(choose: Callable[[list[set[str]]], set[str]]) -> Callable[..., Any]:
 
 
 def _cidr(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-    if "/" not in text:
-        raise CallError(f"invalid CIDR expression: invalid CIDR address: {text}")
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError as error:
-        raise CallError(f"invalid CIDR expression: invalid CIDR address: {text}") from error
+    if "/" in text:
+        with contextlib.suppress(ValueError):
+            return ipaddress.ip_network(text, strict=False)
+    raise CallError(f"invalid CIDR expression: invalid CIDR address: {text}")
 
 
 def _cidrhost(prefix: str, number: int) -> str:
@@ -304,11 +302,9 @@ def _to(kind: Type) -> Callable[[Any], Any]:
         try:
             found = convert(raw, kind)
         except ConvertError as error:
-            name = type_name(kind).removesuffix(" of dynamic")
-            text = f"cannot convert {type_name(type_of(raw))} to {name}"
+            text = f"cannot convert {type_name(type_of(raw))} to {type_name(kind).removesuffix(' of dynamic')}"
             if kind == "number" and isinstance(raw, str):
-                text = f"cannot convert {json.dumps(raw)} to number; given string must be a decimal"
-                text += " representation of a number"
+                text = said("cannot_convert_it_to_number", it=json.dumps(raw))
             raise CallError(text, 0, "v") from error
         if isinstance(found, List | Set | Map) and found.elem == ANY and found:
             found.elem = type_of(next(iter(found.values() if isinstance(found, dict) else found)))
@@ -317,17 +313,12 @@ def _to(kind: Type) -> Callable[[Any], Any]:
     return _as_open(run, kind)
 
 
-def _digest(name: str) -> Callable[[str], str]:
-    return lambda text: hashlib.new(name, text.encode(), usedforsecurity=False).hexdigest()
-
-
 def _contains(items: Any, wanted: Any) -> Any:
-    raw, sought = items, wanted
-    if isinstance(raw, Unknown) or isinstance(sought, Unknown):
+    if isinstance(items, Unknown) or isinstance(wanted, Unknown):
         return Unknown("bool")
-    if any(equal(item, sought) for item in raw if known(item)):
+    if any(equal(item, wanted) for item in items if known(item)):
         return True
-    return False if known(raw) else Unknown("bool")
+    return False if known(items) else Unknown("bool")
 
 
 def _substr(text: str, start: int, length: int) -> str:
@@ -361,7 +352,7 @@ RUN: dict[str, Callable[..., Any]] = {
     "jsondecode": lambda s: json.loads(s, parse_constant=_no_number), "jsonencode": json_text,
     "yamldecode": _yamldecode, "yamlencode": lambda value: _yaml(plain(value)),
     "dirname": lambda path: path.rpartition("/")[0] or ".",
-    "basename": lambda path: path.rpartition("/")[2], "sha256": _digest("sha256"),
+    "basename": lambda path: path.rpartition("/")[2], "sha256": lambda s: hashlib.sha256(s.encode()).hexdigest(),
     "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet, "merge": _merge, "length": _as_open(_length, "number"),
     "keys": _as_open(_keys, ["list", "string"]), "coalesce": _coalesce, "contains": _contains, "tobool": _to("bool"),
     "tonumber": _to("number"), "tostring": _to("string"), "tolist": _to(["list", ANY]), "tomap": _to(["map", ANY]),

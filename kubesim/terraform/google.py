@@ -10,26 +10,13 @@ from kubesim.terraform.diagnostics import ProviderError, said
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Answer, Api, expanded_block, flattened_block
 from kubesim.terraform.schema import ResourceType, empty
-from kubesim.terraform.values import Unknown
+from kubesim.terraform.values import Unknown, known
 
-TITLES = {
-    "google_compute_network": "Network",
-    "google_compute_subnetwork": "Subnetwork",
-    "google_compute_firewall": "Firewall",
-    "google_service_account": "service account",
-    "google_container_cluster": "cluster",
-    "google_container_node_pool": "NodePool",
-}
-VIRTUAL = (
-    "id",
-    "project",
-    "timeouts",
-    "deletion_protection",
-    "remove_default_node_pool",
-    "create_ignore_already_exists",
-    "delete_default_routes_on_create",
-)
-PROTECTED = said("cannot_destroy_cluster_because_deletionprotection")
+PATHS = {
+    "compute": "compute/v1/", "container": "container/v1/", "iam": "iam/v1/",
+    "resource_manager": "cloudresourcemanager/v1/",
+}  # fmt: skip
+EMAIL = "{account_id}@{project}.iam.gserviceaccount.com"
 ADDED_TAINT = "nvidia.com/gpu"
 MOST_POLLS = 120
 
@@ -48,14 +35,8 @@ class Google:
         token = given.get("access_token") or environment.get("GOOGLE_OAUTH_ACCESS_TOKEN") or token
         address = environment.get("KUBERNETES_SERVICE_HOST")
         server = f"https://{address}" if address else ""
-        usual = {
-            "compute": "compute/v1/",
-            "container": "container/v1/",
-            "iam": "iam/v1/",
-            "resource_manager": "cloudresourcemanager/v1/",
-        }
         self.endpoints = {
-            name: given.get(f"{name}_custom_endpoint") or f"{server}/{path}" for name, path in usual.items()
+            name: given.get(f"{name}_custom_endpoint") or f"{server}/{path}" for name, path in PATHS.items()
         }
         self.api = Api(host.http, host.wait, "", {"Authorization": f"Bearer {token.strip()}"} if token else {})
 
@@ -69,12 +50,8 @@ class Google:
         for name in ("project", "region", "location"):
             if isinstance(found.get(name), Unknown) and name in kind.schema.attributes and self.defaults.get(name):
                 found[name] = self.defaults[name]
-        if (
-            kind.name == "google_service_account"
-            and prior is None
-            and not any(isinstance(found[name], Unknown) for name in ("account_id", "project"))
-        ):
-            found["email"] = f"{found['account_id']}@{found['project']}.iam.gserviceaccount.com"
+        if kind.name == "google_service_account" and prior is None and known([found["account_id"], found["project"]]):
+            found["email"] = EMAIL.format_map(found)
             found["member"] = f"serviceAccount:{found['email']}"
         return found
 
@@ -87,16 +64,13 @@ class Google:
 
     def create(self, kind: ResourceType, wanted: Value) -> Value:
         """Create a resource."""
-        wanted = wanted
         if kind.name == "google_project_iam_member":
             return self._change_member(wanted, present=True)
         body: dict[str, Any] = self._expanded(kind, wanted)
         path = self._path(kind, wanted)
         if kind.name == "google_service_account":
-            body = {
-                "accountId": wanted["account_id"],
-                "serviceAccount": {key: text for key, text in body.items() if key in ("displayName", "description")},
-            }
+            account = {key: text for key, text in body.items() if key in ("displayName", "description")}
+            body = {"accountId": wanted["account_id"], "serviceAccount": account}
         elif kind.api["service"] == "container":
             body = {"cluster" if kind.name == "google_container_cluster" else "nodePool": body}
         self._ask("creating", kind, "POST", path.rpartition("/")[0], body)
@@ -104,22 +78,15 @@ class Google:
 
     def update(self, kind: ResourceType, prior: Value, wanted: Value) -> Value:
         """Change a resource by what differs."""
-        wanted = wanted
-        before, after = self._expanded(kind, prior), self._expanded(kind, wanted)
-        changed: dict[str, Any] = {
-            key: after.get(key) if key in after else []
-            for key in {*before, *after}
-            if before.get(key) != after.get(key)
-        }
-        path = str(prior["id"])
+        before, after, path = self._expanded(kind, prior), self._expanded(kind, wanted), str(prior["id"])
+        changed: dict[str, Any] = {key: [] for key in before if key not in after}
+        changed |= {key: item for key, item in after.items() if before.get(key) != item}
         if kind.name == "google_container_node_pool" and prior.get("node_count") != wanted.get("node_count"):
             self._ask("updating", kind, "POST", f"{path}:setSize", {"nodeCount": wanted["node_count"]})
             changed.pop("nodeCount", None)
         if kind.name == "google_service_account" and changed:
-            changed = {
-                "serviceAccount": {key: text or "" for key, text in changed.items()},
-                "updateMask": ",".join(sorted(re.sub("N", "_n", key) for key in changed)),
-            }
+            mask = ",".join(sorted(re.sub("N", "_n", key) for key in changed))
+            changed = {"serviceAccount": {key: text or "" for key, text in changed.items()}, "updateMask": mask}
         if changed:
             self._ask("updating", kind, "PUT" if kind.api["service"] == "container" else "PATCH", path, changed)
         return self.read(kind, {**wanted, "id": path}) or wanted
@@ -129,7 +96,7 @@ class Google:
         if kind.name == "google_project_iam_member":
             self._change_member(value, present=False)
         elif kind.name == "google_container_cluster" and value.get("deletion_protection"):
-            raise ProviderError(PROTECTED)
+            raise ProviderError(said("cannot_destroy_cluster_because_deletionprotection"))
         else:
             self._ask("deleting", kind, "DELETE", str(value["id"]), missing=True)
 
@@ -142,63 +109,43 @@ class Google:
             return {"id": "/".join(parts), "project": parts[0], "role": parts[1], "member": parts[2]}
         parts, fields = name.split("/"), re.findall(r"\{(\w+)\}", kind.api["path"])
         if not name.startswith("projects/"):
-            known = {**self.defaults, **dict(zip([*fields, "name"][-len(parts) :], parts, strict=False))}
-            known["email"] = known.get("name")
-            name = f"{str(kind.api['path']).format_map(known)}/{parts[-1]}"
+            held = {**self.defaults, **dict(zip([*fields, "name"][-len(parts) :], parts, strict=False))}
+            name = f"{str(kind.api['path']).format_map(held)}/{parts[-1]}"
         found: Value = {"id": name, "project": name.split("/")[1]}
         return {**found, "deletion_protection": True} if kind.name == "google_container_cluster" else found
 
     # ---- paths and requests
 
     def _path(self, kind: ResourceType, value: Value) -> str:
-        known = {
-            name: value.get(name) or self.defaults.get(name) for name in ("project", "region", "location", "cluster")
-        }
-        name = (
-            value.get("name")
-            if kind.name != "google_service_account"
-            else f"{value['account_id']}@{known['project']}.iam.gserviceaccount.com"
-        )
-        return f"{str(kind.api['path']).format_map(known)}/{name}"
+        held = {**value, **{name: value.get(name) or default for name, default in self.defaults.items()}}
+        name = EMAIL.format_map(held) if kind.name == "google_service_account" else held["name"]
+        return f"{str(kind.api['path']).format_map(held)}/{name}"
 
     def _ask(
         self, doing: str, kind: ResourceType, method: str, path: str, body: Any = None, *, missing: bool = False
     ) -> Any:
-        url = path if path.startswith("http") else f"{self.endpoints[kind.api['service']]}{path}"
+        service, doing = kind.api["service"], f"{doing} {kind.api['title']}"
+        url = f"{self.endpoints[service]}{path}"
         answer = self.api(method, url, body)
         if answer.status == 404 and missing:
             return None
         if answer.status != 200:
-            raise ProviderError(f"Error {doing} {TITLES[kind.name]}: {refused(method, url, answer)}")
+            raise ProviderError(f"Error {doing}: {refused(method, url, answer)}")
         found = answer.json
         for _ in range(MOST_POLLS):
-            if (
-                not isinstance(found, dict)
-                or found.get("status") not in ("PENDING", "RUNNING")
-                or "operationType" not in found
-            ):
+            if found.get("status") not in ("PENDING", "RUNNING") or "operationType" not in found:
                 return found
             self.api.wait()
-            link = re.sub(
-                r"^.*?/v1/",
-                self.endpoints[kind.api["service"]],
-                str(found["selfLink"]).replace(
-                    "/zones/", "/locations/" if kind.api["service"] == "container" else "/zones/"
-                ),
-            )
-            found = self.api("GET", link).json
-        raise ProviderError(
-            f"Error waiting for {doing} {TITLES[kind.name]}: timeout while waiting for state to become 'DONE'"
-        )
+            link = re.sub(r"^.*?/v1/", self.endpoints[service], str(found["selfLink"]))
+            found = self.api("GET", link.replace("/zones/", "/locations/") if service == "container" else link).json
+        raise ProviderError(f"Error waiting for {doing}: timeout while waiting for state to become 'DONE'")
 
     # ---- values
 
     def _expanded(self, kind: ResourceType, value: Value) -> dict[str, Any]:
-        found = expanded_block(
-            kind.schema,
-            {key: item for key, item in value.items() if key not in VIRTUAL and self._sent(kind, key)},
-            kind.api.get("rename", {}),
-        )
+        kept = {"id", "project", "timeouts", *kind.api.get("local", ())}
+        sent = {key: item for key, item in value.items() if key not in kept and self._sent(kind, key)}
+        found = expanded_block(kind.schema, sent, kind.api.get("rename", {}))
         if isinstance(found.get("priority"), int) or not empty(value.get("disabled")):
             found["disabled"] = bool(value.get("disabled"))
         return found
@@ -207,34 +154,24 @@ class Google:
         attribute = kind.schema.attributes.get(name)
         return attribute is None or attribute.optional or attribute.required
 
-    def _flattened(self, kind: ResourceType, obj: Any, known: Value) -> Value:
+    def _flattened(self, kind: ResourceType, obj: Any, held: Value) -> Value:
         value = flattened_block(kind.schema, obj, kind.api.get("rename", {}))
-        path = str(known.get("id") or self._path(kind, known))
+        path = str(held.get("id") or self._path(kind, held))
         value["id"], value["project"] = path, path.split("/")[1]
-        for name in (
-            "timeouts",
-            *VIRTUAL[3:],
-            "initial_node_count" if kind.name == "google_container_cluster" else "timeouts",
-        ):
-            if name in kind.schema.names:
-                value[name] = known.get(name)
+        for name in ("timeouts", *kind.api.get("local", ()), *kind.api.get("sent", ())):
+            value[name] = held.get(name)
         match kind.name:
             case "google_service_account":
-                value |= {
-                    "account_id": obj["email"].partition("@")[0],
-                    "member": f"serviceAccount:{obj['email']}",
-                    "disabled": bool(obj.get("disabled")),
-                }
+                email, off = obj["email"], bool(obj.get("disabled"))
+                value |= {"account_id": email.partition("@")[0], "member": f"serviceAccount:{email}", "disabled": off}
                 value["name"] = value["id"] = obj["name"]
             case "google_compute_firewall" if not (obj.get("logConfig") or {}).get("enable"):
                 value["log_config"] = []
             case "google_compute_subnetwork":
                 value["region"] = str(obj["region"]).rpartition("/")[2]
             case "google_container_cluster":
-                value["networking_mode"] = (
-                    "VPC_NATIVE" if (obj.get("ipAllocationPolicy") or {}).get("useIpAliases") else "ROUTES"
-                )
-                value["enable_autopilot"] = False
+                aliases = (obj.get("ipAllocationPolicy") or {}).get("useIpAliases")
+                value |= {"networking_mode": "VPC_NATIVE" if aliases else "ROUTES", "enable_autopilot": False}
             case "google_container_node_pool":
                 self._pool(value, obj, path)
             case "google_compute_network":
@@ -243,12 +180,9 @@ class Google:
 
     def _pool(self, value: Value, obj: Any, path: str) -> None:
         parts = path.split("/")
-        value |= {"location": parts[3], "cluster": parts[5]}
-        urls = obj.get("instanceGroupUrls") or []
-        value["managed_instance_group_urls"] = [
-            url.replace("/instanceGroupManagers/", "/instanceGroups/") for url in urls
-        ]
-        count = 0
+        count, urls = 0, obj.get("instanceGroupUrls") or []
+        groups = [url.replace("/instanceGroupManagers/", "/instanceGroups/") for url in urls]
+        value |= {"location": parts[3], "cluster": parts[5], "managed_instance_group_urls": groups}
         for url in urls:
             answer = self.api("GET", re.sub(r"^.*?/compute/v1/", self.endpoints["compute"], url))
             count += int(answer.json.get("targetSize") or 0)
@@ -258,21 +192,21 @@ class Google:
 
     # ---- members of the project's policy
 
-    def _policy(self, project: str) -> Any:
+    def _policy(self, project: str, policy: Any = None) -> Any:
+        """Read the policy of a project, or write it; None where somebody else has written it meanwhile."""
         url = f"{self.endpoints['resource_manager']}projects/{project}"
-        answer = self.api("POST", f"{url}:getIamPolicy", {})
+        verb = "getIamPolicy" if policy is None else "setIamPolicy"
+        answer = self.api("POST", f"{url}:{verb}", {"policy": policy} if policy else {})
+        if policy is not None and answer.status == 409:
+            return None
         if answer.status != 200:
-            raise ProviderError(
-                f'Error retrieving IAM policy for project "{project}": {refused("POST", url, answer)}'
-            )
+            raise ProviderError(said(verb, project=project, why=refused("POST", url, answer)))
         return answer.json
 
     def _member(self, value: Value) -> Value | None:
         policy = self._policy(value["project"])
-        held = any(
-            each["role"] == value["role"] and value["member"] in each["members"]
-            for each in policy.get("bindings") or ()
-        )
+        bindings = {each["role"]: each["members"] for each in policy.get("bindings") or ()}
+        held = value["member"] in bindings.get(value["role"], ())
         identity = f"{value['project']}/{value['role']}/{value['member']}"
         return {**value, "id": identity, "etag": policy.get("etag"), "condition": []} if held else None
 
@@ -282,22 +216,11 @@ class Google:
             bindings = {each["role"]: [*each["members"]] for each in policy.get("bindings") or ()}
             members = {*bindings.get(value["role"], ())} - {value["member"]}
             bindings[value["role"]] = sorted(members | {value["member"]} if present else members)
-            body = {
-                "policy": {
-                    "version": 1,
-                    "etag": policy.get("etag"),
-                    "bindings": [{"role": role, "members": each} for role, each in bindings.items() if each],
-                }
-            }
-            url = f"{self.endpoints['resource_manager']}projects/{value['project']}"
-            answer = self.api("POST", f"{url}:setIamPolicy", body)
-            if answer.status != 409:
-                break
-        if answer.status != 200:
-            raise ProviderError(
-                said("error_applying_iam_policy_for", it=value["project"], it2=refused("POST", url, answer))
-            )
-        return self._member(value) or value
+            rows = [{"role": role, "members": each} for role, each in bindings.items() if each]
+            wanted = {"version": 1, "etag": policy.get("etag"), "bindings": rows}
+            if self._policy(value["project"], wanted) is not None:
+                return self._member(value) or value
+        raise ProviderError(said("setIamPolicy", project=value["project"], why="it is changed all the time"))
 
 
 def refused(method: str, url: str, answer: Answer) -> str:

@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kubesim.terraform.config import Item, Module
-from kubesim.terraform.diagnostics import Failure, Problem, failure, suggestion
+from kubesim.terraform.diagnostics import Failure, Problem, failure, located, suggestion
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.instances import Key, Open, counted, each_of
 from kubesim.terraform.syntax import Body, Node
 from kubesim.terraform.values import ConvertError, Unknown, convert, known, quoted
 
 FIRST_ATTRIBUTES = {"each": "for_each", "count": "count"}
-SUITABLE = "The given value is not suitable for var.{} declared at {}:{},{}-{}: {}."
 
 
 class Resources(Protocol):
@@ -113,18 +112,11 @@ class Instance:
         names = [step[3] if step[0] == "attr" else None for step in steps[:2]] + [None, None]
         first, second = names[:2]
         if root in FIRST_ATTRIBUTES or root == "self":
-            raise scope.failure(
-                [*node[1][:2], *(steps[0][1][2:] if steps else node[1][2:])],
-                "reference_to_root_in_context",
-                root=root,
-                it=FIRST_ATTRIBUTES.get(root, root),
-            )
+            key, it = "reference_to_root_in_context", FIRST_ATTRIBUTES.get(root, root)
+            raise scope.failure([*node[1][:2], *(steps or [node])[0][1][2:]], key, root=root, it=it)
         if first is None or (root == "data" and second is None):
-            raise scope.failure(
-                node[1],
-                "invalid_reference_2" if root not in ("var", "local", "module", "data") else "invalid_reference_3",
-                root=root,
-            )
+            key = "invalid_reference_3" if root in ("var", "local", "module", "data") else "invalid_reference_2"
+            raise scope.failure(node[1], key, root=root)
         span = [*node[1][:2], *steps[0][1][2:]]
         match root:
             case "var":
@@ -149,13 +141,9 @@ class Instance:
         """Return the value of an input variable. Raises Failure."""
         if name not in self.module.variables:
             assert scope is not None
-            raise scope.failure(
-                span,
-                "reference_to_undeclared_input_variable",
-                name=name,
-                it=suggestion(name, self.module.variables)
-                or f" This variable can be declared with a variable {quoted(name)} {{}} block.",
-            )
+            near = suggestion(name, self.module.variables)
+            near = near or f" This variable can be declared with a variable {quoted(name)} {{}} block."
+            raise scope.failure(span, "reference_to_undeclared_input_variable", name=name, near=near)
         label = self.place(f"var.{name}")
         value = self.world.cached(self._held, ("var", name), label, lambda: self._variable(name))
         if not self._checking:
@@ -165,11 +153,9 @@ class Instance:
     def _checked(self, name: str) -> bool:
         """Raise Failure where the validations of a variable do not hold."""
         self._checking = True
+        item = self.module.variables[name]
         try:
-            item = self.module.variables[name]
-            problems = [
-                each for _, body, span in item.conditions for each in self._violations(name, item, body, span)
-            ]
+            problems = [each for _, body, at in item.conditions for each in self._violations(name, item, body, at)]
         finally:
             self._checking = False
         if problems:
@@ -185,17 +171,10 @@ class Instance:
         try:
             value = convert(given, item.type)
         except ConvertError as error:
-            text = SUITABLE.format(name, item.file, item.span[0], item.span[1], item.span[3], error)
-            within = self.call.within if self.call else ""
+            key, place = "invalid_value_for_input_variable", (file, at, self.call.within if self.call else "")
             if given is not None and file == item.file:
-                raise failure(
-                    "invalid_default_value_for_variable",
-                    item.file,
-                    default[1] if default else item.span,
-                    item.within,
-                    error=error,
-                ) from error
-            raise Failure(Problem("Invalid value for input variable", text, file, at, within)) from error
+                key, place = "invalid_default_value_for_variable", (file, default[1] if default else at, item.within)
+            raise failure(key, *place, name=name, place=located(item.file, item.span), error=error) from error
         return value
 
     def _given(self, name: str, item: Item) -> tuple[Any, str, Any]:
@@ -207,14 +186,6 @@ class Instance:
             return _NOTHING, item.file, item.span
         return evaluate(node, self.parent.scope(self.call, **self.bound)), self.call.file, node[1]
 
-    def check_variables(self) -> Iterator[Problem]:
-        """Yield what the validations of the variables say."""
-        for name in self.module.variables:
-            try:
-                self.variable(name)
-            except Failure as failed:
-                yield from failed.problems
-
     def _violations(self, name: str, item: Item, body: Body, span: Any) -> Iterator[Problem]:
         scope, node = self.scope(item), body["attrs"]["condition"][1]
         try:
@@ -225,7 +196,7 @@ class Instance:
         except Failure as failed:
             yield from failed.problems
             return
-        rule = f"This was checked by the validation rule at {item.file}:{span[0]},{span[1]}-{span[3]}."
+        rule = f"This was checked by the validation rule at {located(item.file, span)}."
         _, file, at = self._given(name, item)
         told = scope.problem(node[1], "", "", node).problems[0].values
         within = self.call.within if self.call and file != item.file else "" if file != item.file else item.within
@@ -237,20 +208,15 @@ class Instance:
         item = self.module.locals.get(name)
         if item is None:
             assert scope is not None
-            raise scope.failure(
-                span, "reference_to_undeclared_local_value", name=name, near=suggestion(name, self.module.locals)
-            )
-        node = item.node("value")
-        return self.world.cached(
-            self._held, ("local", name), self.place(f"local.{name}"), lambda: evaluate(node or [], self.scope(item))
-        )
+            near = suggestion(name, self.module.locals)
+            raise scope.failure(span, "reference_to_undeclared_local_value", name=name, near=near)
+        label, node = self.place(f"local.{name}"), item.node("value") or []
+        return self.world.cached(self._held, ("local", name), label, lambda: evaluate(node, self.scope(item)))
 
     def output(self, name: str) -> Any:
         """Return an output value. Raises Failure."""
-        item = self.module.outputs[name]
-        return self.world.cached(
-            self._held, ("output", name), self.place(f"output.{name}"), lambda: self._output(item)
-        )
+        item, label = self.module.outputs[name], self.place(f"output.{name}")
+        return self.world.cached(self._held, ("output", name), label, lambda: self._output(item))
 
     def _output(self, item: Item) -> Any:
         scope = self.scope(item)
@@ -262,9 +228,8 @@ class Instance:
     def _module(self, name: str, scope: Scope, span: Any, steps: list[Node]) -> tuple[Any, int]:
         if name not in self.module.calls:
             near = suggestion(name, self.module.calls)
-            raise scope.failure(
-                span, "reference_to_undeclared_module", it=quoted(name), title=self.module.title, near=near
-            )
+            key = "reference_to_undeclared_module"
+            raise scope.failure(span, key, it=quoted(name), title=self.module.title, near=near)
         children = self.children(name)
         keyed = {"for_each", "count"} & self.module.calls[name].body["attrs"].keys()
         if not keyed and len(steps) > 1 and steps[1][0] == "attr":
@@ -331,12 +296,15 @@ class Instance:
     def resource(self, mode: str, kind: str, name: str) -> Any:
         """Return the value of a resource: of its instance, or of all of them."""
         item = self.module.resources[mode, kind, name]
-        instances = self.expanded(item, (mode, kind, name), self.place(f"{kind}.{name}"))
-        values = {
-            key: self.world.resources.instance(self, item, mode, kind, key, bound) for key, bound in instances.items()
-        }
+        instances, look = self.instances(mode, kind, name), self.world.resources.instance
+        values = {key: look(self, item, mode, kind, key, bound) for key, bound in instances.items()}
         self.world.needs[-1].add(self.generic(mode, kind, name))
         return collected(values, item)
+
+    def instances(self, mode: str, kind: str, name: str) -> dict[Key, dict[str, Any]]:
+        """Return the keys of a resource's instances, with what ``each`` and ``count`` are there."""
+        key = (mode, kind, name)
+        return self.expanded(self.module.resources[key], key, self.place(f"{kind}.{name}"))
 
     def generic(self, mode: str, kind: str, name: str) -> str:
         """Return the address of a resource without the keys of instances."""

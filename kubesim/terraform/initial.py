@@ -25,9 +25,7 @@ def init(run: Run) -> int:
     root = load(host)
     host.write("\x1b[0m\x1b[1mInitializing the backend...\x1b[0m\n")
     _init_backend(
-        run,
-        root,
-        {name: value for text in asked.flags.get("backend-config", []) for name, _, value in [text.partition("=")]},
+        run, root, dict(text.split("=", 1) for text in asked.flags.get("backend-config", []) if "=" in text)
     )
     modules = root.everything()[1:]
     if modules:
@@ -42,8 +40,7 @@ def init(run: Run) -> int:
     if modules:
         host.put(MODULES, json.dumps({"Modules": rows}, separators=(",", ":")))
     _init_providers(run, root)
-    text = said("initialized")
-    host.write(text if not host.environment.get("TF_IN_AUTOMATION") else said("initialized_quietly"))
+    host.write(said("initialized_quietly" if host.environment.get("TF_IN_AUTOMATION") else "initialized"))
     return 0
 
 
@@ -56,32 +53,15 @@ def _init_backend(run: Run, root: Module, more: dict[str, str]) -> None:
     config = {name: _literal(node) for name, (_, node) in item.body["attrs"].items()} | more
     if item.name == "kubernetes" and not config.get("secret_suffix"):
         raise failure("missing_required_argument", item.file, item.span, "terraform")
+    if kept is not None and kept["backend"]["type"] == item.name and not more:
+        config = {**kept["backend"]["config"], **config}
     changed = kept is not None and (kept["backend"]["type"], kept["backend"]["config"]) != (item.name, config)
-    if changed and not (
-        run.asked.on("reconfigure")
-        or run.asked.on("migrate-state")
-        or more == {}
-        and kept["backend"]["type"] == item.name
-        and {**kept["backend"]["config"], **config} == kept["backend"]["config"]
-    ):
+    if changed and not (run.asked.on("reconfigure") or run.asked.on("migrate-state")):
         raise failure("backend_configuration_changed")
-    if not changed and kept is not None:
-        config = kept["backend"]["config"] | more
-    if kept is not None and changed and not run.asked.on("reconfigure") and not run.asked.on("migrate-state"):
-        config = kept["backend"]["config"]
     old = run.storage(None) if kept is None or run.asked.on("migrate-state") else None
-    text = json.dumps(
-        {
-            "version": 3,
-            "terraform_version": VERSION,
-            "backend": {
-                "type": item.name,
-                "config": config,
-                "hash": zlib.crc32(json.dumps(config, sort_keys=True).encode()),
-            },
-        },
-        indent=2,
-    )
+    digest = zlib.crc32(json.dumps(config, sort_keys=True).encode())
+    backend = {"type": item.name, "config": config, "hash": digest}
+    text = json.dumps({"version": 3, "terraform_version": VERSION, "backend": backend}, indent=2)
     if item.name == "kubernetes":
         api = cluster(run.host, config)
         space = config.get("namespace") or run.host.environment.get("KUBE_NAMESPACE") or "default"
@@ -121,28 +101,23 @@ def _init_providers(run: Run, root: Module) -> None:
     wanted: dict[str, list[str]] = {}
     for module in root.everything():
         for name, (_, constraint) in module.required.items():
-            wanted.setdefault(name, []).extend(
-                part for part in [constraint] if part and part not in wanted.get(name, [])
-            )
+            if constraint and constraint not in wanted.setdefault(name, []):
+                wanted[name].append(constraint)
     for name in names:
-        version, known = (
-            schema.provider_version(name),
-            locked is not None and f'/hashicorp/{name}"' in locked and not run.asked.on("upgrade"),
-        )
+        version = schema.provider_version(name)
+        known = f'/hashicorp/{name}"' in (locked or "") and not run.asked.on("upgrade")
         constraint = ", ".join(wanted.get(name, []))
         if not allows(constraint, version):
             raise failure("failed_to_query_available_provider", name=name, constraint=constraint)
         if known:
             host.say(f"- Reusing previous version of hashicorp/{name} from the dependency lock file")
+        elif constraint:
+            host.say(f'- Finding hashicorp/{name} versions matching "{constraint}"...')
         else:
-            host.say(
-                f'- Finding hashicorp/{name} versions matching "{constraint}"...'
-                if constraint
-                else f"- Finding latest version of hashicorp/{name}..."
-            )
+            host.say(f"- Finding latest version of hashicorp/{name}...")
     for name in names:
         version = schema.provider_version(name)
-        if locked is not None and f'/hashicorp/{name}"' in locked:
+        if f'/hashicorp/{name}"' in (locked or ""):
             host.say(f"- Using previously-installed hashicorp/{name} v{version}")
         else:
             host.say(said("installing_hashicorpname_vversion_installed_hashicorpname", name=name, version=version))
@@ -154,9 +129,4 @@ def _init_providers(run: Run, root: Module) -> None:
 
 def _locked(name: str, constraint: str) -> str:
     more = f'  constraints = "{constraint}"\n' if constraint else ""
-    return said(
-        "provider_registryterraformiohashicorpname_version_itmore_hashes",
-        name=name,
-        it=schema.provider_version(name),
-        more=more,
-    )
+    return said("locked_provider", name=name, version=schema.provider_version(name), more=more)

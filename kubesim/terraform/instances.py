@@ -7,7 +7,7 @@ from typing import Any
 from kubesim.terraform.diagnostics import said
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.syntax import Node
-from kubesim.terraform.values import ANY, ConvertError, Set, Unknown, convert, type_of
+from kubesim.terraform.values import ANY, ConvertError, Set, Unknown, convert, type_name, type_of
 
 Key = str | int | None
 
@@ -48,12 +48,8 @@ def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
         if validating:
             inner = value.type[1] if isinstance(value.type, list) and isinstance(value.type[1], str | list) else ANY
             return {Open(): {"each": {"key": Unknown("string"), "value": Unknown(inner)}}}
-        raise scope.failure(
-            node[1],
-            "invalid_foreach_argument_2",
-            node,
-            it="set" if isinstance(value.type, list) and value.type[0] == "set" else "map",
-        )
+        it = "set" if isinstance(value.type, list) and value.type[0] == "set" else "map"
+        raise scope.failure(node[1], "invalid_foreach_argument_2", node, it=it)
     if isinstance(value, Set) and all(isinstance(item, str) for item in value):
         pairs: list[tuple[str, Any]] = [(item, item) for item in value]
     elif isinstance(value, dict):
@@ -61,13 +57,6 @@ def each_of(node: Node, scope: Scope, *, validating: bool) -> dict[Key, dict[str
     else:
         key = "the_given_foreach_argument_value" if value is None else "the_given_foreach_argument_value_2"
         title = "Invalid for_each set argument" if isinstance(value, Set) else "Invalid for_each argument"
-        raise scope.problem(node[1], title, said(key, it=_kind(value)), node)
+        raise scope.problem(node[1], title, said(key, it=type_name(type_of(value))), node)
     _check_many(len(pairs), node, scope)
     return {key: {"each": {"key": key, "value": item}} for key, item in pairs}
-
-
-def _kind(value: Any) -> str:
-    found = type_of(value)
-    if isinstance(found, str) or found[0] in ("tuple", "object"):
-        return found if isinstance(found, str) else str(found[0])
-    return f"{found[0]} of {found[1] if isinstance(found[1], str) else found[1][0]}"

@@ -48,14 +48,10 @@ class Api:
 
     def __call__(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> Answer:
         """Make a request."""
-        more = {"Content-Type": kind} if body is not None else {}
-        text = json.dumps(body, separators=(",", ":")) if body is not None else ""
-        return self.send(
-            method,
-            f"{self.server}{path}",
-            {"User-Agent": AGENT, "Accept": "application/json", **self.headers, **more},
-            text,
-        )
+        headers, text = {"User-Agent": AGENT, "Accept": "application/json", **self.headers}, ""
+        if body is not None:
+            headers["Content-Type"], text = kind, json.dumps(body, separators=(",", ":"))
+        return self.send(method, f"{self.server}{path}", headers, text)
 
 
 def refusal(method: str, server: str, path: str, answer: Answer) -> str:
@@ -79,12 +75,9 @@ class Kubernetes:
 
     def private(self, kind: ResourceType) -> str | None:
         """Return the timeouts that the plug-in SDK keeps."""
-        times = kind.api.get("private")
-        return (
-            base64.b64encode(json.dumps({TIMEOUTS: times}, separators=(",", ":")).encode()).decode()
-            if times
-            else None
-        )
+        if (times := kind.api.get("private")) is None:
+            return None
+        return base64.b64encode(json.dumps({TIMEOUTS: times}, separators=(",", ":")).encode()).decode()
 
     def read(self, kind: ResourceType, value: Value) -> Value | None:
         """Return an object; None where there is none."""
@@ -99,9 +92,8 @@ class Kubernetes:
         try:
             made = self._ask("POST", self._path(kind, space), body)
         except ProviderError as error:
-            raise ProviderError(
-                f"Failed to create {kind.api['failed']}: {error}" if "failed" in kind.api else str(error)
-            ) from error
+            what = f"Failed to create {kind.api['failed']}: " if "failed" in kind.api else ""
+            raise ProviderError(f"{what}{error}") from error
         self._await_quota(kind, made)
         return self.read(kind, {**wanted, "id": _identity(kind, made)}) or wanted
 
@@ -110,10 +102,9 @@ class Kubernetes:
         meta = made["metadata"]
         for _ in range(60 if kind.api["kind"] == "ResourceQuota" else 0):
             found = self._ask("GET", self._path(kind, meta["namespace"], meta["name"]))
-            status = (found.get("status") or {}).get("hard") or {}
-            if {key: quantity(text) for key, text in status.items()} == {
-                key: quantity(text) for key, text in (found["spec"].get("hard") or {}).items()
-            }:
+            held = [(found.get(part) or {}).get("hard") or {} for part in ("spec", "status")]
+            spec, status = ({key: quantity(text) for key, text in each.items()} for each in held)
+            if spec == status:
                 return
             with contextlib.suppress(Failure):  # the quota is there, whoever does not want to wait for its count
                 self.api.wait()
@@ -122,18 +113,14 @@ class Kubernetes:
         """Change an object by a JSON patch."""
         space, name = _names(kind, prior)
         before, after = expanded(kind, prior), expanded(kind, wanted)
-        operations = [
-            each
-            for part in ("annotations", "labels")
-            for each in _map_changes(
-                f"/metadata/{part}", (before["metadata"].get(part) or {}), (after["metadata"].get(part) or {})
-            )
-        ]
+        operations: list[dict[str, Any]] = []
+        for part in ("annotations", "labels"):
+            old, new = (each["metadata"].get(part) or {} for each in (before, after))
+            operations += _map_changes(f"/metadata/{part}", old, new)
         for key in sorted({*before, *after} - {"metadata", "apiVersion", "kind"}):
             if before.get(key) != after.get(key):
-                operations.append(
-                    {"op": "replace" if key in before else "add", "path": f"/{key}", "value": after.get(key)}
-                )
+                verb = "replace" if key in before else "add"
+                operations.append({"op": verb, "path": f"/{key}", "value": after.get(key)})
         made = self._ask("PATCH", self._path(kind, space, name), operations, PATCH)
         self._await_quota(kind, made)
         return self.read(kind, {**wanted, "id": prior["id"]}) or wanted
@@ -205,21 +192,14 @@ def _map_changes(path: str, old: dict[str, str], new: dict[str, str]) -> list[di
 def expanded(kind: ResourceType, value: Value) -> dict[str, Any]:
     """Return the object of a value."""
     group = kind.api.get("group")
-    names = kind.api.get("rename", {})
-    found: dict[str, Any] = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind.api["kind"]}
-    inner = expanded_block(kind.schema, value, names)
-    metadata = inner.get("metadata", {})
+    found: dict[str, Any] = {"apiVersion": f"{group}/v1" if group else "v1", "kind": kind.api["kind"], "metadata": {}}
+    found |= {"secrets": [], "imagePullSecrets": []} if kind.api["kind"] == "ServiceAccount" else {}
+    found |= expanded_block(kind.schema, value, kind.api.get("rename", {}))
+    for name in ("id", "defaultSecretName", "waitForDefaultServiceAccount"):
+        found.pop(name, None)
     for name in ("generation", "resourceVersion", "uid"):
-        metadata.pop(name, None)
-    keep = {
-        key: item
-        for key, item in inner.items()
-        if key not in ("id", "timeouts", "defaultSecretName", "waitForDefaultServiceAccount")
-    }
-    if kind.api["kind"] == "ServiceAccount":
-        for part in ("secrets", "imagePullSecrets"):
-            keep.setdefault(part, [])
-    return {**found, **keep, "metadata": metadata}
+        found["metadata"].pop(name, None)
+    return found
 
 
 def expanded_block(block: Block, value: Value, names: dict[str, str]) -> dict[str, Any]:
@@ -252,19 +232,14 @@ def flattened(kind: ResourceType, obj: Any, known: Value) -> Value:
     """Return the value of an object; ``known`` has the labels and annotations that the code or the state names."""
     value = flattened_block(kind.schema, obj, kind.api.get("rename", {}))
     value["id"] = _identity(kind, obj)
-    value["metadata"] = [
-        _metadata(
-            value["metadata"][0],
-            (known.get("metadata") or [{}])[0] or {},
-            everything="data" not in kind.name
-            and kind.schema.blocks.get("spec") is not None
-            and kind.schema.blocks["spec"].mode == "computed",
-        )
-    ]
+    spec = kind.schema.blocks.get("spec")
+    computed = spec is not None and spec.mode == "computed"
+    known_metadata = (known.get("metadata") or [{}])[0] or {}
+    value["metadata"] = [_metadata(value["metadata"][0], known_metadata, everything=computed)]
     for name in ("timeouts", "wait_for_default_service_account"):
         if name in kind.schema.names:
             value[name] = known.get(name) if name == "timeouts" else bool(known.get(name))
-    if kind.api["kind"] == "Namespace" and "spec" in kind.schema.blocks:
+    if kind.api["kind"] == "Namespace" and computed:
         value["spec"] = [{"finalizers": (obj.get("spec") or {}).get("finalizers") or []}]
     if kind.api["kind"] == "ServiceAccount":
         value["default_secret_name"] = ""
@@ -274,12 +249,9 @@ def flattened(kind: ResourceType, obj: Any, known: Value) -> Value:
 
 def _metadata(metadata: Value, known: Value, *, everything: bool) -> Value:
     for part in ("annotations", "labels"):
-        given = known.get(part) or {}
-        metadata[part] = {
-            key: text
-            for key, text in (metadata.get(part) or {}).items()
-            if everything or key in given or not _internal(key)
-        }
+        given, found = known.get(part) or {}, metadata.get(part) or {}
+        kept = [key for key in found if everything or key in given or not _internal(key)]
+        metadata[part] = {key: found[key] for key in kept}
     return metadata
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubesim.terraform import render
 from kubesim.terraform.apply import Applier
-from kubesim.terraform.changes import Options
+from kubesim.terraform.changes import Options, collecting
 from kubesim.terraform.config import Module, load
 from kubesim.terraform.diagnostics import Failure, Problem, failure, said, told
 from kubesim.terraform.host import HALTED
@@ -103,12 +103,8 @@ class _Snapshot:
         self.run, self.files = run, files
 
     def names(self, path: str) -> list[str] | None:
-        found = [
-            posixpath.basename(name)
-            for name in self.files
-            if (posixpath.dirname(name) or ".") == posixpath.normpath(path)
-        ]
-        return found or None
+        split = [posixpath.split(name) for name in self.files]
+        return [name for folder, name in split if (folder or ".") == posixpath.normpath(path)] or None
 
     def body(self, path: str) -> Any:
         return parse_file(self.files[path], path)
@@ -118,17 +114,7 @@ def saved(run: Run, path: str) -> Planner:
     """Return the plan of a file, planned again from what it was made of. Raises Failure."""
     text = run.host.read(path)
     if text is None or not text.startswith("tfplan\n"):
-        why = (
-            f'The specified plan file "{path}" could not be read.'
-            if text is None
-            else "The given file is no plan of this Terraform."
-        )
-        raise Failure(
-            Problem(
-                f'Failed to load "{path}" as a plan file',
-                f"Error: stat {path}: no such file or directory" if text is None else why,
-            )
-        )
+        raise failure("no_plan_file" if text is None else "no_plan", path=path)
     unpacker = zlib.decompressobj()
     held = json.loads(unpacker.decompress(base64.b64decode(text[7:]), 16 << 20))
     root = load(_Snapshot(run, held["files"]))
@@ -204,11 +190,7 @@ def _applied(run: Run, planner: Planner) -> int:
         return 1
     if planner.options.targets:
         run.tell([Problem(*told("applied_changes_may_be_incomplete"), severity="Warning")])
-    counts = applier.counts
-    if planner.options.destroy:
-        done = f"Destroy complete! Resources: {counts['destroyed']} destroyed."
-    else:
-        done = said("applied", **counts)
+    done = said("destroyed" if planner.options.destroy else "applied", **applier.counts)
     run.host.write(f"{GREEN}\n{done}\n\x1b[0m")
     outputs = planner.state.output_values()
     if outputs and not planner.options.destroy:
@@ -224,10 +206,8 @@ def _keep(run: Run, planner: Planner, applier: Applier) -> None:
             planner.state.instances.clear()
             planner.state.outputs = {}
     elif not planner.options.targets and not applier.problems:
-        try:
+        with collecting(applier.problems):
             planner.state.set_outputs({name: planner.top.output(name) for name in planner.config.outputs})
-        except Failure as failed:
-            applier.problems += failed.problems
     _save(run, planner)
 
 

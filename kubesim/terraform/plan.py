@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesim.terraform import schema
-from kubesim.terraform.changes import Change, Options, Provider, add, attempt, flag, ignored, within, written
+from kubesim.terraform.changes import Change, Options, Provider, attempt, collecting, flag, ignored, within, written
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import Value, decode, differences, ignoring, planned
-from kubesim.terraform.diagnostics import Failure, Problem, failure, told
+from kubesim.terraform.diagnostics import Failure, Problem, failure
 from kubesim.terraform.evaluate import evaluate
 from kubesim.terraform.graph import Instance, World, check, key_text
 from kubesim.terraform.instances import Key
@@ -79,14 +79,10 @@ class Planner:
         problems: list[Problem] = []
         self._plan_all(problems)
         for module in self.top.everything() if not problems else ():
-            for name, look in [
-                *((name, module.local) for name in module.module.locals),
-                *((name, module.output) for name in module.module.outputs),
-            ]:
-                try:
-                    look(name)
-                except Failure as failed:
-                    add(problems, failed.problems)
+            for look, names in ((module.local, module.module.locals), (module.output, module.module.outputs)):
+                for name in names:
+                    with collecting(problems):
+                        look(name)
         if problems:
             raise Failure(*problems)
 
@@ -102,18 +98,16 @@ class Planner:
     def _plan_all(self, problems: list[Problem]) -> None:
         seen: list[Instance] = [self.top]
         for module in seen:
-            try:
-                add(problems, [*module.check_variables()])
+            for name in module.module.variables:
+                with collecting(problems):
+                    module.variable(name)
+            with collecting(problems):
                 for name in module.module.children:
                     seen += module.children(name).values()
-            except Failure as failed:
-                add(problems, failed.problems)
             for mode, kind, name in module.module.resources:
                 if self._wanted(module, mode, kind, name):
-                    try:
+                    with collecting(problems):
                         self._plan_resource(module, mode, kind, name)
-                    except Failure as failed:
-                        add(problems, failed.problems)
         if self.options.targets:
             self._plan_needed(seen)
 
@@ -138,7 +132,7 @@ class Planner:
             module.resource(mode, kind, name)
             return
         item = module.module.resources[mode, kind, name]
-        for key, bound in module.expanded(item, (mode, kind, name), module.place(f"{kind}.{name}")).items():
+        for key, bound in module.instances(mode, kind, name).items():
             held = Held(module.address, mode, kind, name, key, {})
             if self._targeted(held):
                 self.instance(module, item, mode, kind, key, bound)
@@ -154,10 +148,8 @@ class Planner:
 
     def _plan_outputs(self, problems: list[Problem]) -> None:
         for name in self.config.outputs:
-            try:
+            with collecting(problems):
                 self.outputs[name] = self.top.output(name)
-            except Failure as failed:
-                add(problems, failed.problems)
 
     def _move(self) -> None:
         for module in self.config.everything():
@@ -201,19 +193,14 @@ class Planner:
             return {name: Unknown(each) for name, each in schema.type_of_block(kind.schema)[1].items()}
         prior = self.refreshed(held, kind)
         if self.options.refresh_only and held.mode != "data":
-            if prior is None:
-                return (
-                    conformed(kind.schema, None)
-                    if held.address in self.prior.instances
-                    else {name: Unknown() for name in kind.schema.names}
-                )
-            return prior.value
+            if prior is None and held.address not in self.prior.instances:
+                return {name: Unknown() for name in kind.schema.names}
+            return prior.value if prior is not None else conformed(kind.schema, None)
         config = self.configured(kind, module, item, bound)
-        change = (
-            self._read_data(held, kind, config)
-            if held.mode == "data"
-            else self._change(module, item, held, kind, prior, config)
-        )
+        if held.mode == "data":
+            change = self._read_data(held, kind, config)
+        else:
+            change = self._change(item, held, kind, prior, config)
         change.item, change.module, change.bound = item, module, bound
         change.held.dependencies = sorted(self.world.needs[-1] - {change.held.generic})
         change.held.before_destroy = flag(item, "create_before_destroy")
@@ -282,9 +269,7 @@ class Planner:
         self.state.put(held)
         return Change(held, "no-op", held.attributes, held.attributes)
 
-    def _change(
-        self, module: Instance, item: Item, held: Held, kind: ResourceType, prior: Held | None, config: Value
-    ) -> Change:
+    def _change(self, item: Item, held: Held, kind: ResourceType, prior: Held | None, config: Value) -> Change:
         provider = self.provider(prior or held)
         before = prior.value if prior is not None and not prior.tainted else None
         if before is not None:
@@ -298,13 +283,7 @@ class Planner:
         if prior.tainted or found.paths or held.address in self.options.replace:
             found.action = "replace"
             found.after = provider.complete(kind, planned(kind.schema, config, None), None)
-            found.reason = (
-                "is tainted, so must be replaced"
-                if prior.tainted
-                else "must be replaced"
-                if found.paths
-                else "will be replaced, as requested"
-            )
+            found.reason = "must be replaced" if found.paths or prior.tainted else "will be replaced, as requested"
             self._protect(item, prior)
         elif changed:
             found.action = "update"
@@ -326,11 +305,7 @@ class Planner:
                 continue
             kind = schema.resource_type(held.mode, held.type)
             if kind is None:
-                problems.append(
-                    Problem(
-                        *told("unsupported_resource_type", type=held.type, address=held.address),
-                    )
-                )
+                problems += failure("unsupported_resource_type", type=held.type, address=held.address).problems
                 continue
             found = self.refreshed(held, kind)
             if found is not None and not self.options.refresh_only:
@@ -342,14 +317,13 @@ class Planner:
             return f"because {held.module} is not in configuration"
         if item is None:
             return f"because {held.type}.{held.name} is not in configuration"
-        count, each = ("count" in item.body["attrs"], "for_each" in item.body["attrs"])
-        if isinstance(held.key, int):
-            why = f"index [{held.key}] is out of range for count" if count else "resource does not use count"
-        elif isinstance(held.key, str):
-            why = f"key {key_text(held.key)} is not in for_each map" if each else "resource does not use for_each"
-        else:
-            why = f"resource uses {'count' if count else 'for_each'}"
-        return f"because {why}"
+        wanted = {type(None): "", int: "count", str: "for_each"}[type(held.key)]
+        used = next((word for word in ("count", "for_each") if word in item.body["attrs"]), "")
+        if wanted == used == "count":
+            return f"because index [{held.key}] is out of range for count"
+        if wanted == used:
+            return f"because key {key_text(held.key)} is not in for_each map"
+        return f"because resource {f'does not use {wanted}' if wanted else f'uses {used}'}"
 
     def _plan_destroy(self) -> None:
         problems: list[Problem] = []
@@ -359,10 +333,8 @@ class Planner:
                 continue
             found = self.refreshed(held, kind)
             item = self.find(held)
-            try:
+            with collecting(problems):
                 self._protect(item, held)
-            except Failure as failed:
-                problems += failed.problems
             if found is not None:
                 self.changes[held.address] = Change(found, "delete", found.value, None, item=item)
         if problems:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
@@ -15,23 +17,20 @@ from kubesim.terraform.schema import Block, resource_type
 from kubesim.terraform.state import Held, State
 from kubesim.terraform.values import Map, Set, Unknown, hcl, quoted
 
-SHADES = {"+": "32", "-": "31", "~": "33"}
-GRAY, END = "\x1b[90m", "\x1b[0m\x1b[0m"
+SHADES = {"+": "32", "-": "31", "~": "33", "<=": "36"}
+GRAY, RESET, END = "\x1b[90m", "\x1b[0m", "\x1b[0m\x1b[0m"
 IMPORTANT = ("id", "name", "tags")
 TITLES = {
     "create": "will be created", "update": "will be updated in-place", "delete": "will be destroyed",
     "read": "will be read during apply",
     "replace": "must be replaced", "no-op": "has moved to",
 }  # fmt: skip
-SYMBOLS = {"create": "+", "update": "~", "delete": "-", "no-op": " ", "show": "", "read": "<="}
+SYMBOLS = {"create": "+", "update": "~", "delete": "-", "no-op": " "}
 LEGEND = {
-    "create": "create",
-    "update": "update in-place",
-    "delete": "destroy",
-    "replace": "destroy and then create replacement",
-    "first": "create replacement and then destroy",
-    "read": "read (data resources)",
-}
+    "create": ("  +", "create"), "update": ("  ~", "update in-place"), "delete": ("  -", "destroy"),
+    "replace": ("-/+", "destroy and then create replacement"),
+    "first": ("+/-", "create replacement and then destroy"), "read": (" <=", "read (data resources)"),
+}  # fmt: skip
 LINE = f"{GRAY}\n─────────────────────────────────────────────────────────────────────────────\x1b[0m\n\n"
 Lines = Iterator[str]
 _Null: Any = type("Null", (), {})()
@@ -40,7 +39,7 @@ _Null: Any = type("Null", (), {})()
 
 def mark(symbol: str) -> str:
     """Return the symbol of a line, in its colour."""
-    return f"\x1b[{SHADES[symbol]}m{symbol}{END}" if symbol in SHADES else symbol
+    return _marked(symbol, END)
 
 
 def arrow() -> str:
@@ -83,20 +82,15 @@ class Renderer:
 
     def block(self, block: Block, before: Any, after: Any, depth: int, path: tuple[Any, ...] = ()) -> Lines:
         """Yield the lines inside of a block."""
-        names = sorted(
-            [*block.attributes, *(name for name, inner in block.blocks.items() if inner.mode == "computed")]
-        )
+        computed = [name for name, inner in block.blocks.items() if inner.mode == "computed"]
+        names = sorted([*block.attributes, *computed])
         held = {name: ((before or {}).get(name), (after or {}).get(name)) for name in names}
         held = {name: pair for name, pair in held.items() if pair != (None, None)}
         width, hidden = max(map(len, held), default=0), 0
         for name, (old, new) in held.items():
             old, new = _shown(old, new)
-            action = action_of(old, new)
-            if (
-                action == "no-op"
-                and not self.show
-                and not (name in IMPORTANT and before is not None and after is not None)
-            ):
+            important = name in IMPORTANT and before is not None and after is not None
+            if action_of(old, new) == "no-op" and not self.show and not important:
                 hidden += 1
                 continue
             yield from self.value(f"{name:<{width}} = ", old, new, depth, (*path, name) in self.paths)
@@ -144,11 +138,8 @@ class Renderer:
         symbol = SYMBOLS[action]
         end = f" {GRAY}-> null{END}" if action == "delete" and not nested else ""
         shown = new if action != "delete" else old
-        if (
-            isinstance(shown, Unknown)
-            or not isinstance(shown, list | dict)
-            or (old is not None and new is not None and not isinstance(old, list | dict))
-        ):
+        other_kind = old is not None and new is not None and not isinstance(old, list | dict)
+        if not isinstance(shown, list | dict) or other_kind:
             yield from self._plain(head, old, new, depth, symbol, end, forced)
         elif not shown and not (isinstance(old, list | dict) and old and action == "update"):
             text = "[]" if isinstance(shown, list) else "{}"
@@ -171,19 +162,14 @@ class Renderer:
                 yield self.line(depth + 1, "+" if gone and line not in gone else " ", line)
             yield self.closing(depth, f"EOT{end}")
             return
-        if symbol == "~":
-            text = f"{_text(old)} {arrow()} {_text(new)}"
-        else:
-            text = f"{_text(shown)}{end}"
+        text = f"{_text(old)} {arrow()} {_text(new)}" if symbol == "~" else f"{_text(shown)}{end}"
         yield self.line(depth, symbol, f"{head}{text}{_forced(forced)}")
 
     def _dict(self, old: Any, new: Any, depth: int, action: str) -> Lines:
         before, after = old if isinstance(old, dict) else {}, new if isinstance(new, dict) else {}
         typed = isinstance(new if new is not None else old, Map)
-        names = {
-            key: quoted(key) if typed or not key.replace("-", "_").isidentifier() else key
-            for key in sorted({**before, **after})
-        }
+        keys = sorted({**before, **after})
+        names = {key: quoted(key) if typed or not key.replace("-", "_").isidentifier() else key for key in keys}
         width, hidden = max(map(len, names.values()), default=0), 0
         for key, name in names.items():
             pair = before.get(key), after.get(key)
@@ -272,12 +258,10 @@ def plan_text(planner: Planner) -> str:
     text = ""
     acted = [each for each in changes if each.action != "no-op"]
     if acted:
-        text += said("terraform_used_the_selected_providers")
-        text += _legend(changes)
+        text += said("terraform_used_the_selected_providers") + _legend(changes)
     if changes:
-        text += "\nTerraform will perform the following actions:\n\n" + "".join(
-            f"{_change(each)}\n\n" for each in changes
-        )
+        shown = "".join(f"{_change(each)}\n\n" for each in changes)
+        text += f"\nTerraform will perform the following actions:\n\n{shown}"
         text += f"\x1b[1mPlan:\x1b[0m {_counts(acted)}\n\x1b[0m"
     return text + _outputs_text(outputs, planner, only=not changes)
 
@@ -287,10 +271,8 @@ def partial_text(planner: Planner) -> str:
     changes = _visible(planner)
     if not changes:
         return ""
-    shown = "".join(f"{_change(each)}\n\n" for each in changes)
-    return (
-        said("terraform_used_the_selected_providers") + _legend(changes) + said("partial") + shown.rstrip("\n") + "\n"
-    )
+    head = said("terraform_used_the_selected_providers") + _legend(changes) + said("partial")
+    return head + "\n\n".join(map(_change, changes)) + "\n"
 
 
 def _visible(planner: Planner) -> list[Change]:
@@ -300,37 +282,26 @@ def _visible(planner: Planner) -> list[Change]:
 
 def _legend(changes: list[Change]) -> str:
     used = {"first" if each.action == "replace" and each.first_new else each.action for each in changes}
-    signs = {
-        "create": f"  {mark('+')[:-4]}",
-        "update": f"  {mark('~')[:-4]}",
-        "delete": f"  {mark('-')[:-4]}",
-        "replace": f"{mark('-')[:-4]}/{mark('+')[:-4]}",
-        "first": f"{mark('+')[:-4]}/{mark('-')[:-4]}",
-        "read": " \x1b[36m<=\x1b[0m",
-    }
-    return "".join(f"{signs[name]} {text}\x1b[0m\n" for name, text in LEGEND.items() if name in used)
+    shown = [pair for name, pair in LEGEND.items() if name in used]
+    return "".join(f"{_marked(sign, RESET)} {text}\x1b[0m\n" for sign, text in shown)
+
+
+def _marked(sign: str, end: str) -> str:
+    """Return the symbols of a resource in their colours."""
+    return re.sub(r"<=|[-+~]", lambda found: f"\x1b[{SHADES[found[0]]}m{found[0]}{end}", sign)
 
 
 def _counts(changes: list[Change]) -> str:
-    count = {
-        name: sum(each.action in names for each in changes)
-        for name, names in {
-            "add": ("create", "replace"),
-            "change": ("update",),
-            "destroy": ("delete", "replace"),
-        }.items()
-    }
-    return f"{count['add']} to add, {count['change']} to change, {count['destroy']} to destroy."
+    count = Counter(each.action for each in changes)
+    added, gone = count["create"] + count["replace"], count["delete"] + count["replace"]
+    return f"{added} to add, {count['update']} to change, {gone} to destroy."
 
 
 def _change(change: Change) -> str:
     held = change.held
     title = TITLES[change.action]
     if change.action == "replace":
-        title = (
-            "is tainted, so \x1b[1m\x1b[31mmust be replaced" if held.tainted else f"\x1b[1m\x1b[31m{change.reason}"
-        )
-        title += END
+        title = f"{'is tainted, so ' if held.tainted else ''}\x1b[1m\x1b[31m{change.reason}{END}"
     elif change.action == "delete":
         title = f"will be \x1b[1m\x1b[31mdestroyed{END}"
     head = f"\x1b[1m  # {change.address}\x1b[0m {title}"
@@ -347,14 +318,9 @@ def _body(change: Change) -> str:
     kind = resource_type(change.held.mode, change.held.type)
     assert kind is not None
     word = "data" if change.held.mode == "data" else "resource"
-    symbol = SYMBOLS.get(change.action, " ")
-    sign = f"  {mark(symbol)} "
-    if change.action == "replace":
-        one, other = ("+", "-") if change.first_new else ("-", "+")
-        sign = f"{mark(one)}/{mark(other)} "
-    elif change.action == "read":
-        sign = f" \x1b[36m<={END} "
-    lines = [f'{sign}{word} "{change.held.type}" "{change.held.name}" {{']
+    name = "first" if change.action == "replace" and change.first_new else change.action
+    sign = _marked(LEGEND[name][0], END) if name in LEGEND else "   "
+    lines = [f'{sign} {word} "{change.held.type}" "{change.held.name}" {{']
     lines += Renderer(paths=change.paths).block(kind.schema, change.before, change.after, 1)
     return "\n".join([*lines, "    }"])
 
@@ -399,25 +365,15 @@ def state_text(state: State) -> str:
     """Return what ``show`` says of a state."""
     parts, module = [], ""
     for held in state.sorted():
-        parts.append(
-            said(
-                "it_addressit2it3",
-                it=chr(10) * (held.module != module),
-                address=held.address,
-                it2=" (tainted)" if held.tainted else "",
-                it3=instance_text(held),
-            )
-        )
+        gap, tainted = "\n" * (held.module != module), " (tainted)" if held.tainted else ""
+        parts.append(f"{gap}# {held.address}:{tainted}\n{instance_text(held)}\n")
         module = held.module
     text = "\n".join(parts)
-    outputs = state.output_values()
+    outputs, renderer = state.output_values(), Renderer(show=True)
     if outputs:
-        lines = [
-            line
-            for name, value in outputs.items()
-            for line in Renderer(show=True).value(f"{name} = ", value, value, 0)
-        ]
-        text += "\n\nOutputs:\n\n" + "".join(f"{line}\n" for line in lines)
+        text += "\n\nOutputs:\n\n"
+    for name, value in outputs.items():
+        text += "".join(f"{line}\n" for line in renderer.value(f"{name} = ", value, value, 0))
     return text if parts or outputs else "The state file is empty. No resources are represented.\n"
 
 
@@ -427,9 +383,8 @@ def instance_text(held: Held) -> str:
     word = "data" if held.mode == "data" else "resource"
     if kind is None:
         return f'{word} "{held.type}" "{held.name}" {{}}'
-    return "\n".join(
-        [f'{word} "{held.type}" "{held.name}" {{', *Renderer(show=True).block(kind.schema, value, value, 1), "}"]
-    )
+    lines = Renderer(show=True).block(kind.schema, value, value, 1)
+    return "\n".join([f'{word} "{held.type}" "{held.name}" {{', *lines, "}"])
 
 
 def outputs_list(state: State) -> str:

@@ -67,11 +67,8 @@ class Run:
         if root is not None:
             wanted = item.name if item is not None else "local"
             if wanted != (kept or {"backend": {"type": "local"}})["backend"]["type"] and (wanted != "local" or kept):
-                raise failure(
-                    "backend_initialization_required_please_run",
-                    it="Initial configuration of the requested" if not kept else "Backend type changed from",
-                    wanted=wanted,
-                )
+                it = "Initial configuration of the requested" if not kept else "Backend type changed from"
+                raise failure("backend_initialization_required_please_run", it=it, wanted=wanted)
         if kept is None or kept["backend"]["type"] == "local":
             path = (kept or {"backend": {"config": {}}})["backend"]["config"].get("path") or "terraform.tfstate"
             return Local(self.host, self.asked.one("state", path))
@@ -99,14 +96,9 @@ class Run:
 
     def options(self) -> Options:
         """Return what the command line asks of a plan."""
-        asked = self.asked
-        return Options(
-            asked.flags.get("target", []),
-            asked.flags.get("replace", []),
-            asked.on("refresh", True),
-            asked.on("refresh-only"),
-            asked.on("destroy"),
-        )
+        flags, on = self.asked.flags, self.asked.on
+        switches = on("refresh", True), on("refresh-only"), on("destroy")
+        return Options(flags.get("target", []), flags.get("replace", []), *switches)
 
     def who(self) -> str:
         """Return who holds a lock."""
@@ -117,9 +109,7 @@ class Run:
 
 def providers_of(root: Module) -> list[str]:
     """Return the names of the providers that a configuration needs."""
-    found = {
-        name
-        for module in root.everything()
-        for name in [*module.required, *(key[1].partition("_")[0] for key in module.resources)]
-    }
+    found: set[str] = set()
+    for module in root.everything():
+        found |= {*module.required, *(kind.partition("_")[0] for _, kind, _ in module.resources)}
     return sorted(name for name in found if schema.provider_schema(name) is not None)

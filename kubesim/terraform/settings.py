@@ -11,16 +11,14 @@ import yaml
 
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import decode
-from kubesim.terraform.diagnostics import Failure, Problem, failure, said
+from kubesim.terraform.diagnostics import Problem, failure, said, told
 from kubesim.terraform.evaluate import Scope, evaluate
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Api
-from kubesim.terraform.schema import Block, provider_schema
+from kubesim.terraform.schema import provider_schema
 from kubesim.terraform.syntax import Node, parse_expression
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
-UNDECLARED = said("a_variable_named_was_assigned")
-UNUSED = said("the_root_module_does_not")
 
 
 class UsageError(Exception):
@@ -90,15 +88,13 @@ def variables(host: Host, root: Module, asked: Arguments) -> tuple[dict[str, tup
             if name in root.variables:
                 found[name] = (value, f"{path}:{line}")
             else:
-                warnings.append(
-                    Problem("Value for undeclared variable", UNUSED.format(name, path), severity="Warning")
-                )
+                warnings.append(Problem(*told("value_for_undeclared", name=name, path=path), severity="Warning"))
     for text in asked.flags.get("var", []):
         name, sign, value = text.partition("=")
         if not sign:
             raise failure("invalid_var_option", text=text)
         if name not in root.variables:
-            raise Failure(Problem("Value for undeclared variable", UNDECLARED.format(name)))
+            raise failure("assigned_undeclared", name=name)
         found[name] = (_given(root.variables[name], value, f"<value for var.{name}>"), "")
     for name, item in root.variables.items():
         if name not in found and "default" not in item.body["attrs"]:
@@ -116,9 +112,7 @@ def _asked(host: Host, name: str, item: Item, asked: Arguments) -> Any:
     """Ask for a variable that has no value."""
     if asked.on("input", True):
         about = item.node("description")
-        text = host.question(
-            said("varnameit_enter_a_value", name=name, it=f"  {about[2]}" + chr(10) if about else "")
-        )
+        text = host.question(said("varnameit_enter_a_value", name=name, it=f"  {about[2]}\n" if about else ""))
         host.write("\n")
         if text is not None:
             return _given(item, text, f"<value for var.{name}>")
@@ -146,15 +140,11 @@ def provider_values(item: Item, key: str, scope: Scope) -> dict[str, Any]:
     known = provider_schema(key)
     if known is None:
         return {}
-    block = Block(known.attributes, {}, "single")
-    body = {
-        "attrs": {each: found for each, found in item.body["attrs"].items() if each != "version"},
-        "blocks": item.body["blocks"],
-    }
-    for kind, _, span, _ in body["blocks"]:
+    for kind, _, span, _ in item.body["blocks"]:
         if kind == "exec":
             raise failure("unsupported_block_type_3", item.file, span, item.within)
-    found = decode(block, body, Scope(scope.names, item.file, item.within), item.span, top=False)
+    attributes = {each: found for each, found in item.body["attrs"].items() if each != "version"}
+    found = decode(known, {**item.body, "attrs": attributes}, scope, item.span, top=False)
     return {each: value for each, value in found.items() if value is not None}
 
 
@@ -163,20 +153,13 @@ def cluster(host: Host, given: dict[str, Any]) -> Api:
     environment = host.environment
     server = given.get("host") or environment.get("KUBE_HOST", "")
     token = given.get("token") or environment.get("KUBE_TOKEN", "")
-    path = given.get("config_path") or environment.get("KUBE_CONFIG_PATH", "")
-    paths = (
-        [path]
-        if path
-        else [*(given.get("config_paths") or ())] or environment.get("KUBE_CONFIG_PATHS", "").split(":")
-    )
-    path = next((each for each in paths if each), "")
-    if path:
+    paths = [given.get("config_path"), environment.get("KUBE_CONFIG_PATH"), *(given.get("config_paths") or ())]
+    if path := next(filter(None, [*paths, *environment.get("KUBE_CONFIG_PATHS", "").split(":")]), ""):
         config = _kubeconfig(host, path, given.get("config_context") or environment.get("KUBE_CTX", ""))
         server, token = server or config[0], token or config[1]
     elif not server and "KUBERNETES_SERVICE_HOST" in environment:
-        server = (
-            f"https://{environment['KUBERNETES_SERVICE_HOST']}:{environment.get('KUBERNETES_SERVICE_PORT', '443')}"
-        )
+        port = environment.get("KUBERNETES_SERVICE_PORT", "443")
+        server = f"https://{environment['KUBERNETES_SERVICE_HOST']}:{port}"
         token = token or host.read(f"{ACCOUNT}/token") or ""
     headers = {"Authorization": f"Bearer {token.strip()}"} if token else {}
     return Api(host.http, host.wait, (server or "http://localhost").rstrip("/"), headers)
@@ -189,12 +172,12 @@ def _kubeconfig(host: Host, path: str, context: str) -> tuple[str, str]:
         raise failure("provider_was_supplied_an_invalid", path=path)
     try:
         config = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
-        named = {
-            kind: {each["name"]: each[kind.rstrip("s")] or {} for each in config.get(kind) or ()}
-            for kind in ("clusters", "contexts", "users")
-        }
-        chosen = named["contexts"][context or config["current-context"]]
-        server, user = named["clusters"][chosen["cluster"]], named["users"].get(chosen.get("user"), {})
+        clusters, contexts, users = (
+            {each["name"]: each[kind] or {} for each in config.get(f"{kind}s") or ()}
+            for kind in ("cluster", "context", "user")
+        )
+        chosen = contexts[context or config["current-context"]]
+        server, user = clusters[chosen["cluster"]], users.get(chosen.get("user"), {})
         token = user.get("token") or ""
         if not token and user.get("tokenFile"):
             token = host.read(posixpath.join(posixpath.dirname(host.path(path)), user["tokenFile"])) or ""

@@ -55,15 +55,9 @@ class Held:
     @property
     def order(self) -> tuple[Any, ...]:
         """What instances are sorted by."""
-        return (
-            len(module_steps(self.module)),
-            module_steps(self.module),
-            self.mode != "data",
-            self.type,
-            self.name,
-            isinstance(self.key, str),
-            self.key or 0 if not isinstance(self.key, str) else self.key,
-        )
+        steps = module_steps(self.module)
+        key = (isinstance(self.key, str), self.key or (self.key if isinstance(self.key, str) else 0))
+        return len(steps), steps, self.mode != "data", self.type, self.name, *key
 
     @property
     def value(self) -> dict[str, Any]:
@@ -82,13 +76,8 @@ def parsed_address(text: str) -> tuple[str, str, str, str, Key] | None:
     at, module = 0, ""
     while (found := ADDRESS.match(text, at)) is not None:
         if found[4] and found[4] != "module":
-            return (
-                module,
-                "data" if found[3] else "managed",
-                found[4],
-                found[5],
-                json.loads(found[6][1:-1]) if found[6] else None,
-            )
+            key = json.loads(found[6][1:-1]) if found[6] else None
+            return module, "data" if found[3] else "managed", found[4], found[5], key
         module += f"{'.' if module else ''}module.{found[1]}{found[2] or ''}"
         at = found.end()
     return None
@@ -113,19 +102,13 @@ class State:
 
     def output_values(self) -> dict[str, Any]:
         """Return the values of the outputs."""
-        found = {}
-        for name, each in sorted(self.outputs.items()):
-            value = convert(each["value"], each.get("type", "dynamic"))
-            found[name] = value
-        return found
+        held = sorted(self.outputs.items())
+        return {name: convert(each["value"], each.get("type", "dynamic")) for name, each in held}
 
     def set_outputs(self, values: dict[str, Any]) -> None:
         """Keep the values of the outputs that are known."""
-        self.outputs = {}
-        for name, value in sorted(values.items()):
-            if value is None or isinstance(value, Unknown):
-                continue
-            self.outputs[name] = {"value": plain(value), "type": type_of(value)}
+        held = {name: value for name, value in sorted(values.items()) if not isinstance(value, Unknown | None)}
+        self.outputs = {name: {"value": plain(value), "type": type_of(value)} for name, value in held.items()}
 
     def same_as(self, other: State) -> bool:
         """Tell whether another state says the same."""
@@ -144,19 +127,9 @@ def dump(state: State) -> str:
     """Return the text of a state."""
     groups: dict[str, dict[str, Any]] = {}
     for held in state.sorted():
-        group = groups.get(held.generic)
-        if group is None:
-            begin = {"module": held.module} if held.module else {}
-            group = {
-                **begin,
-                "mode": held.mode,
-                "type": held.type,
-                "name": held.name,
-                "provider": held.provider,
-                "instances": [],
-            }
-            groups[held.generic] = group
-        group["instances"].append(_instance(held))
+        group: dict[str, Any] = {"module": held.module} if held.module else {}
+        group |= {"mode": held.mode, "type": held.type, "name": held.name, "provider": held.provider}
+        groups.setdefault(held.generic, {**group, "instances": []})["instances"].append(_instance(held))
     found = {
         "version": 4, "terraform_version": VERSION, "serial": state.serial, "lineage": state.lineage,
         "outputs": state.outputs, "resources": [*groups.values()], "check_results": None,
@@ -170,11 +143,8 @@ def _instance(held: Held) -> dict[str, Any]:
         found["index_key"] = held.key
     if held.tainted:
         found["status"] = "tainted"
-    found |= {
-        "schema_version": held.schema_version,
-        "attributes": plain(held.attributes),
-        "sensitive_attributes": held.sensitive,
-    }
+    found |= {"schema_version": held.schema_version, "attributes": plain(held.attributes)}
+    found["sensitive_attributes"] = held.sensitive
     if held.private:
         found["private"] = held.private
     if held.dependencies:

@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from kubesim.terraform.diagnostics import Failure, Problem, Span, failure, told
+from kubesim.terraform.diagnostics import Failure, Problem, Span, failure, located, told
 
 Node = list[Any]
 Body = dict[str, Any]
@@ -30,23 +30,13 @@ def parse(text: str, file: str) -> Body:
 
 def parse_expression(text: str, file: str = "<value>", line: int = 1) -> Node:
     """Return an expression that stands for itself, as in ``-var 'x=[1]'``. Raises Failure."""
-    body = parse(f"x = (\n{text}\n)", file)
-    found: Node = body["attrs"]["x"][1][2]
-    return _moved(found, line - 2)
+    found: Node = parse("\n" * (line - 1) + f"x = ({text}\n)", file)["attrs"]["x"][1][2]
+    return found
 
 
 def parse_template(text: str, file: str, line: int = 1) -> Node:
     """Return a template: the text of a heredoc, or of a file of ``templatefile``. Raises Failure."""
     return _Reader(file).template(text, [line, 1, line, 1])
-
-
-def _moved(node: Any, lines: int) -> Node:
-    if not isinstance(node, list):
-        return node  # type: ignore[no-any-return]
-    if len(node) > 1 and isinstance(node[0], str) and isinstance(node[1], list) and len(node[1]) == 4:
-        first, column, last, end = node[1]
-        return [node[0], [first + lines, column, last + lines, end], *(_moved(each, lines) for each in node[2:])]
-    return [_moved(each, lines) for each in node]
 
 
 def _check_depth(text: str, file: str) -> None:
@@ -73,10 +63,9 @@ def _syntax_problem(error: Any, text: str, file: str) -> Problem:
     token = getattr(error, "token", None)
     if token is not None and token.type == "$END" or line > text.count("\n"):
         at = _unclosed(text)
-        row = text.splitlines()[at - 1]
-        head = row.rstrip().removesuffix("{").strip()
-        brace = len(row.rstrip())
-        return Problem(*told("unclosed_configuration_block"), file, [at, brace, at, brace + 1], head)
+        row = text.splitlines()[at - 1].rstrip()
+        span = [at, len(row), at, len(row) + 1]
+        return Problem(*told("unclosed_configuration_block"), file, span, row.removesuffix("{").strip())
     expected = getattr(error, "expected", None) or getattr(error, "accepts", None) or set()
     row = text.splitlines()[line - 1]
     span, key = [line, column, line, column], "invalid_expression"
@@ -106,6 +95,10 @@ def unescaped(text: str) -> str:
     """Return the text that the inside of a quoted string stands for."""
     if "\\" in text:
         text = re.sub(r"\\(u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", _escape, text, flags=re.DOTALL)
+    return _unquoted(text)
+
+
+def _unquoted(text: str) -> str:
     return text.replace("$${", "${").replace("%%{", "%{")
 
 
@@ -129,26 +122,18 @@ class _Reader:
             if child.data == "attribute":
                 name, value = child.children[0], child.children[-1]
                 if (key := _word(name)) in found["attrs"]:
-                    raise failure(
-                        "attribute_redefined",
-                        self.file,
-                        _span(name),
-                        key=key,
-                        file=self.file,
-                        it=found["attrs"][key][0][0],
-                        it2=found["attrs"][key][0][1],
-                        it3=found["attrs"][key][0][3],
-                    )
+                    place = located(self.file, found["attrs"][key][0])
+                    raise failure("attribute_redefined", self.file, _span(name), key=key, place=place)
                 found["attrs"][key] = [_span(name), self.expr(value)]
             elif child.data == "block":
                 found["blocks"].append(self.block(child))
         return found
 
     def block(self, tree: Any) -> list[Any]:
-        words = [each for each in _trees(tree) if each.data not in ("body", "new_line_or_comment")]
-        head = [*_span(words[0])[:2], *_span(words[-1])[2:]]
-        labels = [_word(each) if each.data != "string" else self.expr(each)[2] for each in words[1:]]
-        return [_word(words[0]), labels, head, self.body(next(each for each in _trees(tree) if each.data == "body"))]
+        kind, *words, body = _inside(tree)
+        head = [*_span(kind)[:2], *_span(words[-1] if words else kind)[2:]]
+        labels = [_word(each) if each.data != "string" else self.expr(each)[2] for each in words]
+        return [_word(kind), labels, head, self.body(body)]
 
     def expr(self, tree: Any) -> Node:
         method = getattr(self, f"_{tree.data}", None)
@@ -158,8 +143,7 @@ class _Reader:
         return found
 
     def _expr_term(self, tree: Any, span: Span) -> Node:
-        inner = [each for each in _trees(tree) if each.data != "new_line_or_comment"][0]
-        node = self.expr(inner)
+        node = self.expr(_inside(tree)[0])
         return ["paren", span, node] if str(tree.children[0]) == "(" else node
 
     def _identifier(self, tree: Any, span: Span) -> Node:
@@ -178,29 +162,24 @@ class _Reader:
         return ["lit", span, int(value) if value.is_integer() and abs(value) < 1e18 else value]
 
     def _string(self, tree: Any, span: Span) -> Node:
-        parts = [part.children[0] for part in _trees(tree)]
-        if any(hasattr(part, "data") and part.data != "interpolation" for part in parts):
-            raise failure("template_directive", self.file, span)
-        return _assembled(
-            [
-                self.expr(_inside(part)[0]) if hasattr(part, "data") else ["lit", span, unescaped(str(part))]
-                for part in parts
-            ],
-            span,
-        )
+        parts: list[Node] = []
+        for part in (each.children[0] for each in _trees(tree)):
+            if not hasattr(part, "data"):
+                parts.append(["lit", span, unescaped(str(part))])
+            elif part.data == "interpolation":
+                parts.append(self.expr(_inside(part)[0]))
+            else:
+                raise failure("template_directive", self.file, span)
+        return _assembled(parts, span)
 
     def _heredoc_template(self, tree: Any, span: Span) -> Node:
-        return self._heredoc(str(tree.children[0]), span, trim=False)
-
-    def _heredoc_template_trim(self, tree: Any, span: Span) -> Node:
-        return self._heredoc(str(tree.children[0]), span, trim=True)
-
-    def _heredoc(self, text: str, span: Span, *, trim: bool) -> Node:
-        lines = text.rstrip("\n").split("\n")[1:-1]
-        if trim:
+        lines = _word(tree).rstrip("\n").split("\n")[1:-1]
+        if tree.data == "heredoc_template_trim":
             least = min((len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()), default=0)
             lines = [line[least:] for line in lines]
         return self.template("".join(f"{line}\n" for line in lines), [span[0] + 1, 1, span[2], 1])
+
+    _heredoc_template_trim = _heredoc_template
 
     def template(self, text: str, span: Span) -> Node:
         """Return a template whose text is not escaped."""
@@ -210,7 +189,7 @@ class _Reader:
             if found[0] in ("$${", "%%{"):
                 at = found.end()
                 continue
-            parts.append(["lit", span, text[start : found.start()].replace("$${", "${").replace("%%{", "%{")])
+            parts.append(["lit", span, _unquoted(text[start : found.start()])])
             end = _closing(text, found.end())
             if end < 0:
                 raise failure("unterminated_template_string", self.file, span)
@@ -219,7 +198,7 @@ class _Reader:
                 raise failure("template_directive", self.file, [line, 1, line, 1])
             parts.append(parse_expression(text[found.end() : end], self.file, line))
             at = start = end + 1
-        parts.append(["lit", span, text[start:].replace("$${", "${").replace("%%{", "%{")])
+        parts.append(["lit", span, _unquoted(text[start:])])
         return _assembled(parts, span)
 
     def _conditional(self, tree: Any, span: Span) -> Node:
@@ -241,12 +220,10 @@ class _Reader:
         return ["object", span, [self._element(each) for each in _inside(tree)]]
 
     def _element(self, tree: Any) -> list[Node]:
-        key, value = [each for each in _trees(tree) if each.data != "new_line_or_comment"]
+        key, value = _inside(tree)
         node = self.expr(key.children[0])
-        if node[0] == "root":
-            node = ["lit", node[1], node[2]]
-        elif node[0] == "lit":
-            node = ["lit", node[1], _key(node[2])]
+        if node[0] in ("root", "lit"):
+            node = ["lit", node[1], node[2] if isinstance(node[2], str) else json.dumps(node[2])]
         return [node, self.expr(value)]
 
     def _function_call(self, tree: Any, span: Span) -> Node:
@@ -264,9 +241,7 @@ class _Reader:
 
     def _index(self, tree: Any) -> Node:
         inner = _inside(tree)
-        if inner:
-            return self.expr(inner[0])
-        return ["lit", _span(tree), int(str(tree.children[-1]))]
+        return self.expr(inner[0]) if inner else ["lit", _span(tree), int(str(tree.children[-1]))]
 
     def _full_splat_expr_term(self, tree: Any, span: Span) -> Node:
         steps = [
@@ -293,10 +268,6 @@ class _Reader:
 
     def _condition(self, rest: list[Any]) -> Node | None:
         return self.expr(_inside(rest[0])[0]) if rest else None
-
-
-def _key(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _closing(text: str, at: int) -> int:

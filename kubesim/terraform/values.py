@@ -48,6 +48,9 @@ class Set(list[Any]):
     elem: Type = ANY
 
 
+KINDS: dict[type, str] = {Map: "tomap", List: "tolist", Set: "toset"}
+
+
 class ConvertError(Exception):
     """A value that cannot be of a type; the text names the place inside of it."""
 
@@ -168,14 +171,9 @@ def convert(value: Any, kind: Type) -> Any:
             return _mapped(value, kind)
         case "object":
             return _object(value, kind)
-        case "tuple":
-            if not isinstance(value, list) or len(value) != len(kind[1]):
-                raise ConvertError("tuple required")
-            return [
-                _within(f"element {at}", item, each)
-                for at, (item, each) in enumerate(zip(value, kind[1], strict=True))
-            ]
-    return value
+    if not isinstance(value, list) or len(value) != len(kind[1]):
+        raise ConvertError("tuple required")
+    return [_within(f"element {at}", item, each) for at, (item, each) in enumerate(zip(value, kind[1], strict=True))]
 
 
 def _clean(kind: Type) -> Type:
@@ -209,10 +207,8 @@ def _primitive(value: Any, kind: str) -> Any:
             return int(number) if isinstance(number, float) and number.is_integer() else number
         case "bool", "true" | "false":
             return value == "true"
-    if kind == "string" or isinstance(value, list | dict):
-        raise ConvertError(
-            f"{kind} required" + (f", but have {type_name(type_of(value))}" if isinstance(value, list | dict) else "")
-        )
+    if isinstance(value, list | dict):
+        raise ConvertError(f"{kind} required, but have {type_name(type_of(value))}")
     raise ConvertError(f"a {kind} is required")
 
 
@@ -240,16 +236,10 @@ def _object(value: Any, kind: Type) -> Any:
     optional = kind[2] if len(kind) > 2 else {}
     missing = [name for name in kind[1] if name not in value and name not in optional]
     if missing:
-        names = " and ".join(f'"{name}"' for name in sorted(missing))
-        raise ConvertError(
-            f"attribute{'s' * (len(missing) > 1)} {names} {'are' if len(missing) > 1 else 'is'} required"
-        )
-    found = {}
-    for name, each in sorted(kind[1].items()):
-        given = value.get(name)
-        given = optional.get(name) if given is None else given
-        found[name] = _within(f'attribute "{name}"', given, each)
-    return found
+        words = ("attributes", "are") if len(missing) > 1 else ("attribute", "is")
+        raise ConvertError(f"{words[0]} {' and '.join(map(quoted, sorted(missing)))} {words[1]} required")
+    given = {name: value.get(name) if value.get(name) is not None else optional.get(name) for name in sorted(kind[1])}
+    return {name: _within(f'attribute "{name}"', item, kind[1][name]) for name, item in given.items()}
 
 
 def unified(items: list[Any]) -> list[Any]:
@@ -264,7 +254,7 @@ def unified(items: list[Any]) -> list[Any]:
 def common(one: Any, other: Any) -> tuple[Any, Any]:
     """Return the two results of a conditional, both of one type. Raises ConvertError."""
     kinds = [type_of(one), type_of(other)]
-    if kinds[0] == kinds[1] or ANY in kinds or one is None or other is None:
+    if kinds[0] == kinds[1] or ANY in kinds:
         return one, other
     names = [kind if isinstance(kind, str) else kind[0] for kind in kinds]
     for wanted, given in ((0, 1), (1, 0)):
@@ -278,7 +268,7 @@ def common(one: Any, other: Any) -> tuple[Any, Any]:
     raise ConvertError(f"the 'true' value is {type_name(kinds[0])}, but the 'false' value is {type_name(kinds[1])}")
 
 
-def hcl(value: Any, indent: int = 0, *, kinds: bool = True) -> str:
+def hcl(value: Any, indent: int = 0) -> str:
     """Return a value as an expression: what ``output`` prints."""
     pad, end = " " * (indent + 2), " " * indent
     match value:
@@ -296,17 +286,14 @@ def hcl(value: Any, indent: int = 0, *, kinds: bool = True) -> str:
         case int() | float():
             return text_of(value)
         case dict():
-            rows = "".join(
-                f"{pad}{quoted(key)} = {hcl(item, indent + 2, kinds=kinds)}\n" for key, item in sorted(value.items())
-            )
+            items = sorted(value.items())
+            rows = "".join(f"{pad}{quoted(key)} = {hcl(item, indent + 2)}\n" for key, item in items)
             text = f"{{\n{rows}{end}}}" if value else "{}"
-            return f"tomap({text})" if isinstance(value, Map) and kinds else text
         case list():
-            rows = "".join(f"{pad}{hcl(item, indent + 2, kinds=kinds)},\n" for item in value)
+            rows = "".join(f"{pad}{hcl(item, indent + 2)},\n" for item in value)
             text = f"[\n{rows}{end}]" if value else "[]"
-            name = {List: "tolist", Set: "toset"}.get(type(value), "")
-            return f"{name}({text})" if name and kinds else text
-    return str(value)
+    name = next((name for kind, name in KINDS.items() if isinstance(value, kind)), "")
+    return f"{name}({text})" if name else text
 
 
 def quoted(text: str) -> str:
