@@ -172,7 +172,6 @@ COMMANDS = st.sampled_from(
         "kubectl rollout undo",
         "crane manifest",
         "crane config",
-        "skopeo inspect",
         "chroot",
         "systemctl status",
         "crictl ps",
@@ -347,8 +346,7 @@ du --max-depth=x .;head -n x f
 tail -n x f;tail -f -s x f;cut -f x f;seq a;sleep x;date -d nonsense
 find . -maxdepth x;find . -size x;chmod 9 f;touch -t x f;curl http://[::1;curl http://a:99999999
 wget http://[zz]/;wget http://a:b/;kubectl scale deploy x --replicas=x;crane x
-kubectl rollout undo deploy x --to-revision=x;kubectl logs x --max-log-requests=x;nvidia-smi -l x
-skopeo x"""
+kubectl rollout undo deploy x --to-revision=x;kubectl logs x --max-log-requests=x;nvidia-smi -l x"""
 
 
 @pytest.mark.parametrize("line", NO_NUMBERS.replace("\n", ";").split(";"))

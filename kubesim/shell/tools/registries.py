@@ -1,9 +1,8 @@
-"""crane and skopeo: what the registries say of images, in their manifests and configurations."""
+"""crane: what the registries say of images, in their manifests and configurations."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from kubesim.shell.tools import kit
 
 PORT = 443
 LOST_S = 30.0
-CRANE_HUB, SKOPEO_HUB = "index.docker.io", "registry-1.docker.io"
+CRANE_HUB = "index.docker.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +50,19 @@ def _catalogue(process: Process) -> Catalogue:
     return process.machine.catalogue or images.STANDARD
 
 
-async def look_up(process: Process, text: str, hub: str) -> Found:
+async def look_up(process: Process, text: str) -> Found:
     """Ask a registry for an image. Raises ``PullError`` for one that it does not have, and ``Unreachable``."""
     reference = images.parse_reference(text)
-    await _reach(process, text, reference, hub)
+    await _reach(process, text, reference)
     index, found = _catalogue(process).offered(text)
     return Found(reference, index=index, images=tuple(found))
 
 
-async def _reach(process: Process, text: str, reference: Reference, hub: str) -> None:
+async def _reach(process: Process, text: str, reference: Reference) -> None:
     if reference.registry in _catalogue(process).own_registries:
         return
     host = images.endpoint(text)
-    shown = hub if reference.registry == "docker.io" else reference.registry
+    shown = CRANE_HUB if reference.registry == "docker.io" else reference.registry
     url = f'Get "https://{shown}/v2/": dial tcp'
     address = ""
     try:
@@ -79,9 +78,6 @@ async def _reach(process: Process, text: str, reference: Reference, hub: str) ->
             error.kind, "connect: no route to host"
         )
         raise Unreachable(f"{url} {address}:{PORT}: {why}") from error
-
-
-# crane
 
 
 def _crane_name(reference: Reference) -> str:
@@ -132,7 +128,7 @@ async def crane(process: Process) -> int:
     }
     reference = images.parse_reference(names[0])
     try:
-        found = await look_up(process, names[0], CRANE_HUB)
+        found = await look_up(process, names[0])
         await process.write(known[verb](found, opts.get("p")))
         return 0
     except PullError as error:
@@ -174,7 +170,7 @@ def _config(found: Found, platform: str) -> str:
 async def _list(process: Process, text: str) -> int:
     reference = images.parse_reference(text)
     try:
-        await _reach(process, text, reference, CRANE_HUB)
+        await _reach(process, text, reference)
         tags = _catalogue(process).tags(reference)
     except Unreachable as error:
         await process.error(f"Error: reading tags for {reference.repository}: {error.args[0]}\n")
@@ -187,84 +183,4 @@ async def _list(process: Process, text: str) -> int:
     return 0
 
 
-# skopeo
-
-
-async def skopeo(process: Process) -> int:
-    """Ask registries as skopeo does."""
-    opts = await kit.options(process)
-    if "v" in opts:
-        await process.write("skopeo version 1.18.0\n")
-        return 0
-    word, name = (opts.args + ["", ""])[:2]
-    known = word in ("inspect", "list-tags")
-    wrong = f'Error parsing image name "{name}": '
-    text = "" if known else f'unknown command "{word}" for "skopeo"'
-    if known and len(opts.args) != 2:
-        text = "Exactly one argument expected"
-    elif known and not name.startswith("docker://"):
-        why = f'unknown transport "{name.partition(":")[0]}"' if "://" not in name and ":" in name else ""
-        text = f'{wrong}Invalid image name "{name}", {why or "expected colon-separated transport:reference"}'
-    if text:
-        await process.error(f"FATA[0000] {text} \n")
-        return 1
-    verb: Callable[[Process, kit.Options, Found], Awaitable[int]] = _inspect if word == "inspect" else _tags
-    before = process.machine.now()
-    reference = images.parse_reference(name.removeprefix("docker://"))
-    try:
-        found = await look_up(process, name.removeprefix("docker://"), SKOPEO_HUB)
-        return await verb(process, opts, found)
-    except PullError as error:
-        denied = "insufficient_scope" in str(error)
-        why = "requested access to the resource is denied" if denied else "manifest unknown"
-        where = f"reading manifest {reference.digest or reference.tag} in {reference.repository}"
-        text = f"{wrong}{where}: {why}"
-    except Unreachable as error:
-        text = f"{wrong}pinging container registry {images.endpoint(name[9:])}: {error.args[0]}"
-    except LookupError as error:
-        text = f"Error parsing manifest for image: choosing image instance: {error.args[0]}"
-    await process.error(f"FATA[{int(process.machine.now() - before):04d}] {text} \n")
-    return 1
-
-
-async def _tags(process: Process, opts: kit.Options, found: Found) -> int:
-    whole = {"Repository": found.reference.repository, "Tags": _catalogue(process).tags(found.reference)}
-    await process.write(json.dumps(whole, indent=4) + "\n")
-    return 0
-
-
-async def _inspect(process: Process, opts: kit.Options, found: Found) -> int:
-    if "r" in opts and "c" not in opts:
-        await process.write(manifests.encoded(found.document()))
-        return 0
-    arch = opts.get("a") or "amd64"
-    image = found.of(f"linux/{arch}") if found.index else found.images[0]
-    if image is None:
-        raise LookupError(f'no image found in manifest list for architecture "{arch}", variant "", OS "linux"')
-    config = manifests.config(image)
-    if "c" in opts:
-        await process.write(json.dumps(config, indent=None if "r" in opts else 4) + "\n")
-        return 0
-    layers = manifests.manifest(image)["layers"]
-    whole: dict[str, Any] = {
-        "Name": found.reference.repository,
-        "Digest": found.digest,
-        "RepoTags": [] if "n" in opts else _catalogue(process).tags(found.reference),
-        "Created": manifests.created(image),
-        "DockerVersion": "",
-        "Labels": None,
-        "Architecture": config["architecture"],
-        **({"Variant": config["variant"]} if "variant" in config else {}),
-        "Os": config["os"],
-        "Layers": [each["digest"] for each in layers],
-        "LayersData": [
-            {"MIMEType": each["mediaType"], "Digest": each["digest"], "Size": each["size"], "Annotations": None}
-            for each in layers
-        ],
-        "Env": config["config"]["Env"],
-    }
-    await process.write(json.dumps(whole, indent=4) + "\n")
-    return 0
-
-
-TOOLS: dict[str, Tool] = {"crane": crane, "skopeo": skopeo}
+TOOLS: dict[str, Tool] = {"crane": crane}
