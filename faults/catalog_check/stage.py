@@ -29,6 +29,8 @@ TOKEN_S = 24 * 3600
 """Of the cluster's time, which is moved on by minutes."""
 MAX_TRIES = 6
 DELETION_LOOK_S = 2.0
+RETRY_S = 8.0
+"""Of the cluster's time, between two tries to inject a fault that waits for a program."""
 RECOVERY_S = 60.0
 """Before a variant: what Prometheus has of a new cluster, or has lost to the variant before, is there by then."""
 
@@ -84,6 +86,12 @@ class Stage:
     def differences(self) -> list[str]:
         """Return what is not as it was before the fault."""
         return compare(self.before, fingerprint(self.kube, self.seen_namespaces))
+
+    def inject(self, run: FaultRun) -> None:
+        """Inject a planned fault. Raises ClusterError."""
+        with_patience(
+            lambda: services.inject_run(run_id=run.pk, holder=HOLDER), pause=lambda: self.clock.wait(RETRY_S)
+        )
 
     def take_back(self, run: FaultRun) -> None:
         """Revert a fault. Raises ProofFailed where something is left of it."""
@@ -169,14 +177,18 @@ class Stages:
         self._stack.close()
 
 
-def with_patience(work: Callable[[], T]) -> T:
-    """Do again, as a worker does, what can be done again and was not answered. Raises ClusterError."""
+def with_patience(work: Callable[[], T], pause: Callable[[], object] = lambda: None) -> T:
+    """Do again, as a worker does, what can be done again and was not answered. Raises ClusterError.
+
+    ``pause`` comes before each further try: a fault may wait for a program to run.
+    """
     for _ in range(MAX_TRIES - 1):
         try:
             return work()
         except ClusterError as exc:
             if not exc.retryable:
                 raise
+        pause()
     return work()
 
 

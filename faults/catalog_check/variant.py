@@ -12,7 +12,7 @@ from faults.catalog_check import readable, turns
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene
 from faults.catalog_check.snapshot import Snapshot
-from faults.catalog_check.stage import HOLDER, Stages, with_patience
+from faults.catalog_check.stage import Stages
 from faults.catalog_check.traces import Traces
 from faults.catalog_check.written_commands import WrittenCommand, follow, written_commands
 from faults.errors import ClusterError, FaultError
@@ -147,7 +147,7 @@ class Prover:
                 self._check_images()
                 self._check_fresh(scene)
                 self._traces = Traces(self.stage.kube, self.pack.existing)
-            with_patience(lambda: services.inject_run(run_id=scene.run.pk, holder=HOLDER))
+            self.stage.inject(scene.run)
             if self.pack.symptom:  # a task without a fault begins as the cluster is
                 self._check_symptom(scene)
         yield scene

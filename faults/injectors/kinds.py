@@ -57,6 +57,10 @@ class Kind(Action[ChangeT]):
     def check(self, spec: Obj) -> None:
         """Raise ``StepError`` for what a schema cannot refuse."""
 
+    def read_namespaces(self, spec: Obj) -> Sequence[str]:
+        """Return the namespaces in which a step looks at objects that it does not change."""
+        return ()
+
     def schema(self) -> Schema:
         """Return the JSON Schema of the step's fields."""
         return {"type": "object", "required": list(self.required), "properties": self.fields}

@@ -36,6 +36,23 @@ _LATE = timedelta(seconds=MAX_LEASE_S + 60)
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitedPods:
+    """Pods that have to be ready before a fault happens: it is to end a program, which has to run for that."""
+
+    namespace: str
+    app: str
+
+    def check(self, cluster: ClusterPort) -> None:
+        """Raise Unreachable until there are pods with this label, and all of them are ready."""
+        pods = [pod for pod in cluster.list("v1", "Pod", self.namespace) if self._is_one(pod)]
+        if not pods or not all(map(_is_ready, pods)):
+            raise Unreachable(f"Waiting for the pods with app={self.app} to be ready.", retry_after=1.0)
+
+    def _is_one(self, pod: Obj) -> bool:
+        return (pod["metadata"].get("labels") or {}).get("app") == self.app
+
+
+@dataclass(frozen=True, slots=True)
 class NodeFault:
     """Let a fault happen on a node; ``fault`` is its kind and parameters as the agent takes them."""
 
@@ -43,6 +60,7 @@ class NodeFault:
     fault: Obj = field(hash=False)
     injector: str = "xid"
     lease: AgentLease = NO_LEASE
+    awaited: AwaitedPods | None = None
     action: ClassVar[str] = "node-fault"
 
     @property
@@ -66,8 +84,13 @@ class NodeFaultKind(Kind[NodeFault]):
     needs_agent = True
 
     def plan(self, cluster: ClusterPort, index: int, change: NodeFault, neighbours: Neighbours) -> Record:
-        """Return the record with the fault's name. The agent has to run, and must not know the fault yet."""
+        """Return the record with the fault's name. The agent has to run, and must not know the fault yet.
+
+        Raises Unreachable while the fault has to wait for a program that it is to end.
+        """
         live = get(cluster, change.target)
+        if change.awaited:
+            change.awaited.check(cluster)
         agent = _running_agent(cluster, change.node)
         name = f"{change.lease.holder}-{index}"
         with waiting(change.target):
@@ -142,6 +165,12 @@ class Xid(NodeFaultKind):
         "gpu": {"type": ["integer", "string"]},
         "layers": {"type": "string"},
         "writer": {"type": "string"},
+        "after": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["namespace", "app"],
+            "properties": {name: {"type": "string", "minLength": 1} for name in ("namespace", "app")},
+        },
     }
     required = ("node", "xid")
 
@@ -149,7 +178,13 @@ class Xid(NodeFaultKind):
         """Return the one fault."""
         about = {"xid_type": _number(spec["xid"]), "gpu_id": _number(spec.get("gpu", 0))}
         writer = {"writer": spec["writer"]} if "writer" in spec else {}
-        return [NodeFault(spec["node"], {"kind": "xid", **about, "layers": spec.get("layers", LAYERS[0]), **writer})]
+        fault = {"kind": "xid", **about, "layers": spec.get("layers", LAYERS[0]), **writer}
+        awaited = AwaitedPods(**spec["after"]) if "after" in spec else None
+        return [NodeFault(spec["node"], fault, awaited=awaited)]
+
+    def read_namespaces(self, spec: Obj) -> Sequence[str]:
+        """Return the namespace of the pods that the fault waits for."""
+        return [change.awaited.namespace for change in self.changes(spec) if change.awaited]
 
     def check(self, spec: Obj) -> None:
         """Refuse Xids that the table does not have, GPUs that no node has, and unknown layers."""
@@ -248,6 +283,11 @@ def renew_lease(cluster: ClusterPort, records: Sequence[Record], lease: AgentLea
     for record in (record for record in ours if record.state is State.APPLIED):
         if find(cluster, record.target) is not None:
             _running_agent(cluster, record.target.name).take_lease(cluster, lease.of(record.undo["fault_id"]))
+
+
+def _is_ready(pod: Obj) -> bool:
+    found = (pod.get("status") or {}).get("conditions") or []
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in found)
 
 
 def _running_agent(cluster: ClusterPort, node: str) -> Agent:

@@ -79,6 +79,9 @@ def check_namespaces(source: Source) -> None:
         if not target.namespace and is_shared and target.name not in own:
             raise PackError(DOCUMENT, where, f"{target.kind} has no namespace; remove shared from requires.tiers")
         check_namespace(where, target.namespace, known)
+    for where, kind, spec in _steps(source):
+        for namespace in kind.read_namespaces(spec):
+            check_namespace(where, namespace, known)
     for where, namespace in _read_namespaces(document):
         check_namespace(where, namespace, known)
 

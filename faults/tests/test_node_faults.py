@@ -216,6 +216,33 @@ def test_what_a_step_cannot_mean_is_refused_with_what_it_can(kind, spec, where, 
     assert words in str(caught.value)
 
 
+def trainer(name, ready="True"):
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]}
+    meta = {"name": name, "namespace": "lab", "labels": {"app": "trainer"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {}, "status": status}
+
+
+def test_an_xid_that_is_to_end_a_program_waits_until_all_its_pods_are_ready(cluster, journal):
+    step = InjectStep("xid", {"node": "gpu-1", "xid": 43, "after": {"namespace": "lab", "app": "trainer"}})
+    for made in ((), (trainer("one"), trainer("two", ready="False"))):
+        for pod in made:
+            cluster.create(pod)
+        with pytest.raises(Unreachable, match="Waiting for the pods with app=trainer to be ready") as caught:
+            inject(cluster, journal, step)
+        assert caught.value.retryable
+        assert (cluster.agents[POD].faults, journal.open().records()) == ({}, [])
+    cluster.objects["v1", "Pod", "lab", "two"]["status"] = trainer("two")["status"]
+    inject(cluster, journal, step)
+    assert [fault["xid_type"] for fault in cluster.agents[POD].faults.values()] == [43]
+
+
+def test_the_namespace_of_the_pods_that_an_xid_waits_for_has_to_be_the_packs():
+    spec = {"node": "a", "xid": 43, "after": {"namespace": "lab", "app": "trainer"}}
+    assert KINDS["xid"].read_namespaces(spec) == ["lab"]
+    assert KINDS["xid"].read_namespaces({"node": "a", "xid": 43}) == []
+    assert KINDS["service"].read_namespaces({"node": "a", "service": "kubelet"}) == ()
+
+
 def test_a_placeholder_may_stand_for_a_number_or_a_word():
     KINDS["xid"].check({"node": "${cluster.node}", "xid": "${parameter.xid}", "gpu": "${parameter.gpu}"})
     (change,) = KINDS["xid"].changes({"node": "a", "xid": "79", "gpu": "3"})

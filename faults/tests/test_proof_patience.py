@@ -27,6 +27,12 @@ def test_what_had_no_answer_is_done_again():
     assert (with_patience(service), service.calls) == ("done", 3)
 
 
+def test_time_passes_before_each_further_try():
+    service, passed = Service(Unreachable("not ready"), Unreachable("not ready")), []
+    assert with_patience(service, pause=lambda: passed.append(service.calls)) == "done"
+    assert passed == [1, 2]
+
+
 def test_what_the_cluster_refuses_is_not():
     service = Service(Invalid("no such field"), Unreachable("busy"))
     with pytest.raises(Invalid):
