@@ -26,7 +26,8 @@ LIMITS = CommandLimits(seconds=30.0, output_bytes=1024 * 1024)
 MIN_WORD = 6
 """Characters of a name below which it is a common word."""
 TELLS = re.compile(
-    r"(?<!de)fault|inject|simulat|interview|(?<!lease)candidate|chaos|broken|scenario|kubesim|mismatch|symptom",
+    r"(?<!de)fault(?!-quarantine|-remediation)|inject|simulat|interview|(?<!lease)candidate|chaos|broken|scenario|kubesim"
+    r"|(?<!version )mismatch|symptom",
     re.IGNORECASE,
 )
 OPEN_PATHS = (

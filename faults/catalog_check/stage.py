@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from faults import clock, environment, selectors, services
+from faults.catalog_check import nvsentinel_records
 from faults.catalog_check.cluster_clock import ClusterClock
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.readable import Readable
@@ -96,6 +97,8 @@ class Stage:
     def take_back(self, run: FaultRun) -> None:
         """Revert a fault. Raises ProofFailed where something is left of it."""
         expect_nothing_left("the fault", self._revert(run))
+        if nvsentinel_records.ADDON in self.pack.requires.addons:
+            nvsentinel_records.let_finish(self.kube, self.clock)
 
     def snapshot(self) -> Snapshot:
         """Return what the candidate may change, as it is now."""
