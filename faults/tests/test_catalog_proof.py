@@ -29,11 +29,15 @@ pytestmark = pytest.mark.django_db
 WALKED = {"gpu-requests", "slow-training"}
 """Packs whose repairs and refusals ``make test`` walks in ``test_catalog_*.py``, on one cluster for all."""
 
+BREAKS_NODES = "gpu-off-duty"
+"""The pack that ``make test`` proves of those whose faults the nodes' agents let happen."""
+
 
 def case(pack, number):
     """Return a variant of a pack; for torture are all but the first, packs on clusters of unusual shape, those whose
-    every route needs the fault anew, and those that have a file of their own."""
-    long = number > 1 or pack not in USUAL_PACKS or bool(pack.workspace) or pack.slug in WALKED
+    every route needs the fault anew (but one of those that break nodes), and those that have a file of their own."""
+    anew = bool(pack.workspace) or (pack.requires.agent and pack.slug != BREAKS_NODES)
+    long = number > 1 or pack not in USUAL_PACKS or anew or pack.slug in WALKED
     return pytest.param(pack, number, id=f"{pack.slug}-{number}", marks=pytest.mark.torture if long else ())
 
 

@@ -6,7 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
-from itertools import permutations
+from itertools import cycle, permutations
 
 import pytest
 import yaml
@@ -276,10 +276,16 @@ def test_scenarios_that_no_cluster_satisfies_together_are_told_apart(wanted, wor
     assert refusal_together(packs=both[:1]) == ""
 
 
-def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_or_brings_the_same_code():
+def breaking_nodes():
+    return [pack for pack in PACKS if pack.requires.agent]
+
+
+def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_breaks_nodes_or_brings_the_same_code():
     taker = next(pack for pack in PACKS if pack.takes_away)
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
-    assert [pack.slug for pack in judged] == ["gpu-readiness", "latency-puzzle", "slow-training", "tenant-workloads"]
+    assert [pack.slug for pack in judged] == [
+        *("gpu-readiness", "latency-puzzle", "slow-training", "tenant-workloads"),
+    ]
     coded = [pack for pack in PACKS if pack.workspace]
     assert [pack.slug for pack in coded] == [
         "extend-tenancy",
@@ -289,8 +295,11 @@ def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_o
         "tenant-workloads",
         "tenants-leak",
     ]
-    for kept in coded:  # each brings the platform's code, which is applied once in a cluster
-        others = [pack for pack in PACKS if not pack.needs_free and (pack is kept or pack not in coded)]
+    # Each of the first kind brings the platform's code, which is applied once in a cluster; each of the second breaks
+    # GPUs of nodes that are only chosen when it is planned, perhaps the same.
+    for kept in zip(coded, cycle(breaking_nodes()), strict=False):
+        alone = [*coded, *breaking_nodes()]
+        others = [pack for pack in PACKS if not pack.needs_free and (pack in kept or pack not in alone)]
         assert refusal_together(packs=[pack for pack in others if pack not in judged]) == ""
         assert refusal_together(packs=[pack for pack in others if pack is not taker]) == ""
     for other in judged:
@@ -299,6 +308,13 @@ def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_o
                 f"“The service that nobody can watch” and “{other.title}” cannot be in one interview: until it is "
                 "repaired, the first takes the GPU metrics away by which the second is judged. Leave one of them out."
             )
+
+
+def test_two_scenarios_that_break_gpus_of_nodes_are_not_in_one_interview():
+    for both in permutations(breaking_nodes(), 2):
+        told = refusal_together(packs=list(both))
+        assert all(pack.title in told for pack in both)
+        assert "cannot be in one interview: both " in told
 
 
 def test_two_scenarios_with_the_platforms_code_are_in_one_interview_only_where_the_later_says_so():
@@ -314,7 +330,10 @@ def test_two_scenarios_with_the_platforms_code_are_in_one_interview_only_where_t
 def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_nodes_of_their_own():
     (task,) = [pack for pack in PACKS if pack.needs_free]
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
-    others = ["fine-tune-restarts", "gpu-off-duty", "idle-node", "latency-puzzle", "new-tenant-offline"]
+    others = [
+        *("fine-tune-restarts", "gpu-off-duty", "idle-node", "latency-puzzle", "new-tenant-offline"),
+        "one-job-died",
+    ]
     assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
         for both in ([task, other], [other, task]):
