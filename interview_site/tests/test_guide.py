@@ -121,6 +121,11 @@ def ask(guide, method, path, body=None, **headers):
         return exc.code, json.load(exc)
 
 
+def eventually(command: str) -> str:
+    """Return a command that is repeated while it fails: NVSentinel looks every 30 s."""
+    return f"for i in $(seq 50); do {command} && exit; sleep 1; done; exit 1"
+
+
 def commands(block: str) -> list[str]:
     """Return the commands of a block of the shell, without comments."""
     return [line for line in block.splitlines() if line.strip() and not line.startswith("#")]
@@ -142,6 +147,18 @@ def test_the_test_helpers_are_configured(guide, blocks):
     assert printed == "healthy dynamo-oviya\n"
 
 
+@pytest.mark.kubectl
+def test_the_api_and_the_agents_tell_what_they_have_done(guide, blocks, kubectl):
+    # Before any Xid for which NVSentinel boots a node: meanwhile neither agents nor logs of the node answer.
+    _, fault = ask(guide, "POST", "/api/v1/faults/gpu/inject/xid-94", {"node_name": "worker-node-0"})
+    assert ask(guide, "POST", "/api/v1/faults/gpu/inject/xid-94", {"node_name": "worker-node-0"})[0] == 409
+    ask(guide, "DELETE", f"/api/v1/faults/{fault['fault_id']}")
+    *_, (_, conflicts) = blocks["Cleanup Issues"]
+    assert "409" in guide.run_shell(commands(conflicts)[0])
+    (_, log), *_ = blocks["XID Not Appearing in Kernel Logs"]
+    assert "POST /inject" in guide.run_shell(commands(log)[0])
+
+
 def test_approach_1_injects_an_xid_and_deletes_it(guide, blocks):
     ((language, block), _) = blocks["Approach 1: XID Injection Only (Kernel Logs)"]
     assert language == "python"
@@ -156,8 +173,7 @@ def test_approach_1_is_verified_in_the_kernel_log_and_by_nvsentinel(guide, block
     pods = "kubectl get pods -n gpu-operator -o wide | awk '/driver-daemonset.*worker-node-2/ {print $1}'"
     _, fault = ask(guide, "POST", "/api/v1/faults/gpu/inject/xid-79", {"node_name": "worker-node-2"})
     assert "79, GPU has fallen off the bus" in guide.run_shell(log.replace("<gpu-operator-pod>", f"$({pods})"))
-    until = f"for i in $(seq 50); do {monitor} && exit; sleep 1; done; exit 1"
-    assert '"xid":79' in guide.run_shell(until)
+    assert '"xid":79' in guide.run_shell(eventually(monitor))
     ask(guide, "DELETE", f"/api/v1/faults/{fault['fault_id']}")
 
 
@@ -178,17 +194,6 @@ def test_every_gpu_node_is_tested(guide, blocks):
     )
     printed = guide.run_python(api + block)
     assert re.findall(r"Testing (\S+?)\.\.\.", printed) == ["worker-node-0", "worker-node-1", "worker-node-2"]
-
-
-@pytest.mark.kubectl
-def test_the_api_and_the_agents_tell_what_they_have_done(guide, blocks, kubectl):
-    _, fault = ask(guide, "POST", "/api/v1/faults/gpu/inject/xid-94", {"node_name": "worker-node-0"})
-    assert ask(guide, "POST", "/api/v1/faults/gpu/inject/xid-94", {"node_name": "worker-node-0"})[0] == 409
-    ask(guide, "DELETE", f"/api/v1/faults/{fault['fault_id']}")
-    *_, (_, conflicts) = blocks["Cleanup Issues"]
-    assert "409" in guide.run_shell(commands(conflicts)[0])
-    (_, log), *_ = blocks["XID Not Appearing in Kernel Logs"]
-    assert "POST /inject" in guide.run_shell(commands(log)[0])
 
 
 def test_the_network_guide_partitions_and_cleans_up(guide):
