@@ -22,7 +22,7 @@ from kubesim.times import stamp
 RESOURCE, KIND = "dynamographdeployments.nvidia.com", "DynamoGraphDeployment"
 GRAPH, COMPONENT = "nvidia.com/dynamo-graph-deployment-name", "nvidia.com/dynamo-component"
 TYPE, PART = "nvidia.com/dynamo-component-type", "nvidia.com/dynamo-sub-component-type"
-HASH = "nvidia.com/last-applied-hash"
+HASH, STRATEGY = "nvidia.com/last-applied-hash", "nvidia.com/deployment"
 PORT = 8000
 JSON = {"Content-Type": "application/json"}
 NO_WORKER = b'{"message":"Service Unavailable: no decode worker is ready","type":"Service Unavailable","code":503}'
@@ -97,12 +97,23 @@ def deployment_of(graph: Obj, name: str) -> Obj:
     pod = {**extra, "containers": [container, *(extra.get("containers") or ())]}
     spec: Obj = {"replicas": service.get("replicas", 1), "selector": {"matchLabels": labels}}
     spec["template"] = {"metadata": {"labels": labels}, "spec": pod}
-    if update := graph["spec"].get("updateStrategy"):
-        spec["strategy"] = {"type": "RollingUpdate", **update}
+    update = graph["spec"].get("updateStrategy") or {}
+    spec["strategy"] = _strategy(service.get("annotations") or {}) or {"type": "RollingUpdate", **update}
     digest = hashlib.sha256(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)).hexdigest()
     own: Obj = {"name": f"{meta['name']}-{name.lower()}", "namespace": meta["namespace"], "labels": labels}
     own |= {"annotations": {HASH: digest}, "ownerReferences": [owner_reference(graph)]}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": own, "spec": spec}
+
+
+def _strategy(notes: dict[str, str]) -> Obj:
+    """Return the strategy that a service's annotations ask for; empty where they do not."""
+    if notes.get(f"{STRATEGY}-strategy") == "Recreate":
+        return {"type": "Recreate"}
+    words = {"maxSurge": f"{STRATEGY}-rolling-update-max-surge"}
+    words["maxUnavailable"] = f"{STRATEGY}-rolling-update-max-unavailable"
+    given = {key: notes[word] for key, word in words.items() if word in notes}
+    limits = {key: int(value) if value.isdecimal() else value for key, value in given.items()}
+    return {"type": "RollingUpdate", "rollingUpdate": limits} if limits else {}
 
 
 def service_of(deployment: Obj) -> Obj:

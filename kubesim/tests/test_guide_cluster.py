@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
+from kubesim.addons.dynamo import deployment_of
 from kubesim.custom.definitions import Definitions
 from kubesim.tests.containers import run
 from kubesim.tests.installed import install
@@ -77,6 +79,29 @@ async def test_a_graph_serves_and_rolls_its_workers_as_its_strategy_says():
         assert not {pod["metadata"]["name"] for pod in before} & {pod["metadata"]["name"] for pod in after}
         assert (await run(w, "load", *CHAT))[1] == "200"
         assert (await w.client.get(GRAPHS, NAME, SPACE))["status"]["state"] == "successful"
+
+
+@pytest.mark.parametrize(
+    ("notes", "strategy"),
+    [
+        ({}, {"type": "RollingUpdate"}),
+        ({"nvidia.com/deployment-strategy": "Recreate"}, {"type": "Recreate"}),
+        (
+            {
+                "nvidia.com/deployment-rolling-update-max-unavailable": "100%",
+                "nvidia.com/deployment-rolling-update-max-surge": "0",
+            },
+            {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0}},
+        ),
+    ],
+)
+def test_a_services_annotations_choose_how_its_pods_are_replaced(notes, strategy):
+    graph = {"apiVersion": "nvidia.com/v1alpha1", "kind": "DynamoGraphDeployment"}
+    graph |= {
+        "metadata": {"name": "g", "namespace": "n", "uid": "u"},
+        "spec": {"services": {"W": {"annotations": notes}}},
+    }
+    assert deployment_of(graph, "W")["spec"]["strategy"] == strategy
 
 
 async def test_a_graph_takes_away_what_it_no_longer_asks_for():
