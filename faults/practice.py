@@ -65,7 +65,7 @@ def create(
 
 def create_guide(body: Obj) -> Obj:
     """Make a cluster of guide mode, which only a host that was started with ``--guide`` does. Raises ClusterError."""
-    return _ask("POST", "/control/clusters", body)
+    return _ask("POST", "/control/clusters", body, MAKE_TIMEOUT_S)
 
 
 def exists(name: str) -> bool:
