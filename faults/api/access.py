@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Any
@@ -73,6 +72,6 @@ def _is_loopback(address: str) -> bool:
         return False
 
 
-def needs(scope: str) -> Callable[[HttpRequest], Any]:
-    """Return the guard of a route."""
-    return ScopedToken(scope)
+def guarded(scope: str) -> dict[str, Any]:
+    """Return the arguments of a route that needs a scope; the description tells of it."""
+    return {"auth": ScopedToken(scope), "openapi_extra": {"x-scope": scope}}

@@ -19,7 +19,7 @@ from ninja.parser import Parser
 from ninja.responses import NinjaJSONEncoder
 
 from faults import clock, services
-from faults.api.access import needs
+from faults.api.access import guarded
 from faults.api.metrics import router as metrics_router
 from faults.api.network import router as network_router
 from faults.api.problems import ApiProblem, answer, not_found, problem_of
@@ -69,7 +69,7 @@ def read_health(request: HttpRequest) -> Any:
     return {"status": "healthy", "service": "fault-injection-api", "timestamp": clock.now()}
 
 
-@router.get("/faults/gpu/xid-types", response={200: XidTypesOut, **REFUSED}, auth=needs(READ), summary="List Xids")
+@router.get("/faults/gpu/xid-types", response={200: XidTypesOut, **REFUSED}, **guarded(READ), summary="List Xids")
 def list_xid_types(request: HttpRequest) -> Any:
     """Return the Xids that can be injected."""
     return {"xid_types": [_xid_type(xid) for xid in xids().values()]}
@@ -78,7 +78,7 @@ def list_xid_types(request: HttpRequest) -> Any:
 @router.post(
     "/faults/gpu/inject/xid-{int:code}",
     response={200: InjectedOut, **REFUSED},
-    auth=needs(INJECT),
+    **guarded(INJECT),
     summary="Inject an Xid",
 )
 def inject_xid(request: HttpRequest, code: int, body: XidIn) -> Any:
@@ -91,7 +91,7 @@ def inject_xid(request: HttpRequest, code: int, body: XidIn) -> Any:
 
 
 @router.post(
-    "/faults/gpu/inject", response={200: InjectedOut, **REFUSED}, auth=needs(INJECT), summary="Inject a GPU fault"
+    "/faults/gpu/inject", response={200: InjectedOut, **REFUSED}, **guarded(INJECT), summary="Inject a GPU fault"
 )
 def inject_gpu_fault(request: HttpRequest, body: GpuFaultIn) -> Any:
     """Inject a GPU fault by its type."""
@@ -118,7 +118,7 @@ def inject_gpu_fault(request: HttpRequest, body: GpuFaultIn) -> Any:
     return injected(fault, f"{body.fault_type} injected on GPU {wanted.gpu_id} of {body.node_name}")
 
 
-@router.get("/faults", response={200: FaultListOut, **REFUSED}, auth=needs(READ), summary="List faults")
+@router.get("/faults", response={200: FaultListOut, **REFUSED}, **guarded(READ), summary="List faults")
 def list_faults(request: HttpRequest, active_only: bool = False) -> Any:
     """Return the newest 500 faults, all or those that are not over."""
     faults = InjectedFault.objects.filter(cluster=caller_of(request).cluster).select_related("run").order_by("-id")
@@ -128,7 +128,7 @@ def list_faults(request: HttpRequest, active_only: bool = False) -> Any:
     return {"faults": found, "count": len(found)}
 
 
-@router.get("/faults/{fault_id}", response={200: FaultOut, **REFUSED}, auth=needs(READ), summary="Read a fault")
+@router.get("/faults/{fault_id}", response={200: FaultOut, **REFUSED}, **guarded(READ), summary="Read a fault")
 def read_fault(request: HttpRequest, fault_id: str) -> Any:
     """Return the record of one fault."""
     return shown(services.find_fault(cluster=caller_of(request).cluster, fault_id=fault_id))
@@ -137,7 +137,7 @@ def read_fault(request: HttpRequest, fault_id: str) -> Any:
 @router.post(
     "/faults/{fault_id}/recover",
     response={200: RecoveredOut, 202: RecoveredOut, **REFUSED},
-    auth=needs(INJECT),
+    **guarded(INJECT),
     summary="Recover a fault",
 )
 def recover_fault(request: HttpRequest, fault_id: str) -> Any:
@@ -148,7 +148,7 @@ def recover_fault(request: HttpRequest, fault_id: str) -> Any:
 @router.delete(
     "/faults/{fault_id}",
     response={200: RecoveredOut, 202: RecoveredOut, **REFUSED},
-    auth=needs(INJECT),
+    **guarded(INJECT),
     summary="Delete a fault",
 )
 def delete_fault(request: HttpRequest, fault_id: str) -> Any:

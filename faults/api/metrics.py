@@ -13,7 +13,7 @@ from ninja import Query, Router, Schema
 from pydantic import Field
 
 from faults import clock, selectors
-from faults.api.access import needs
+from faults.api.access import guarded
 from faults.api.network_schemas import Namespace
 from faults.api.problems import ApiProblem
 from faults.api.recording import caller_of
@@ -83,7 +83,7 @@ class MetricsOut(Schema):
     node_health: list[NodeHealth]
 
 
-@router.get("/collect", response={200: MetricsOut, **REFUSED}, auth=needs(METRICS), summary="Collect metrics")
+@router.get("/collect", response={200: MetricsOut, **REFUSED}, **guarded(METRICS), summary="Collect metrics")
 def collect_metrics(request: HttpRequest, namespace: Query[Namespace], duration: Window = 60) -> Any:
     """Return what the cluster's Prometheus and API server tell now."""
     cluster = caller_of(request).cluster

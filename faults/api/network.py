@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import Query, Router, Schema
 
 from faults import network_chaos, network_faults, selectors, services
-from faults.api.access import needs
+from faults.api.access import guarded
 from faults.api.network_schemas import OF_CHAOS, OF_POLICY, Namespace, NetworkFaultIn, PartitionParameters
 from faults.api.problems import ApiProblem
 from faults.api.recording import caller_of, recorded
@@ -35,7 +35,7 @@ class CleanupOut(Schema):
     still_recovering: list[str]
 
 
-@router.post("/inject", response={200: InjectedOut, **REFUSED}, auth=needs(INJECT), summary="Partition the network")
+@router.post("/inject", response={200: InjectedOut, **REFUSED}, **guarded(INJECT), summary="Partition the network")
 def inject_network_fault(request: HttpRequest, body: NetworkFaultIn) -> Any:
     """Keep pods of a namespace from each other by NetworkPolicies, or make their network bad by Chaos Mesh."""
     caller, kind = caller_of(request), f"network_{body.partition_type}"
@@ -50,7 +50,7 @@ def inject_network_fault(request: HttpRequest, body: NetworkFaultIn) -> Any:
     return injected(fault, f"The network {between} is {'bad' if body.mode == 'chaos_mesh' else 'cut'}")
 
 
-@router.post("/cleanup", response={200: CleanupOut, **REFUSED}, auth=needs(INJECT), summary="End partitions")
+@router.post("/cleanup", response={200: CleanupOut, **REFUSED}, **guarded(INJECT), summary="End partitions")
 def clean_up(request: HttpRequest, namespace: Query[Namespace]) -> Any:
     """End every network fault of the API in a namespace."""
     caller = caller_of(request)

@@ -3,18 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import render
+from django.urls import path
+from ninja import NinjaAPI
 
 from faults.api.injection import make_api, urls_of
 from faults.api.problems import ApiProblem, answer
+from faults.api.reference import sections
 
 
 def injection_urls(*, staff_only: bool) -> list[Any]:
     """Return the API's addresses; ``staff_only`` is its description, not the API."""
-    return urls_of(make_api(_for_staff if staff_only else None))
+    api = make_api(_for_staff if staff_only else None)
+    page = partial(show_reference, api=api, needs_token=staff_only)
+    return [path("docs", page_for_staff(page) if staff_only else page, name="reference"), *urls_of(api)]
+
+
+def page_for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Let signed-in staff alone read a page; others are sent to sign in, or told that they may not."""
+
+    @login_required
+    def guarded_page(request: HttpRequest) -> HttpResponse:
+        if not getattr(request.user, "is_staff", False):
+            raise PermissionDenied
+        return view(request)
+
+    return guarded_page
+
+
+def show_reference(request: HttpRequest, *, api: NinjaAPI, needs_token: bool) -> HttpResponse:
+    """Show the description of the API to people."""
+    if request.method not in ("GET", "HEAD"):
+        return HttpResponseNotAllowed(["GET", "HEAD"])
+    prefix = request.path.removesuffix("docs")
+    context = {"sections": sections(api, prefix), "schema_url": f"{prefix}openapi.json", "needs_token": needs_token}
+    layout = "base.html" if needs_token else "api/bare.html"
+    return render(request, "api/reference.html", {"layout": layout, **context})
 
 
 def _for_staff(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:

@@ -33,7 +33,7 @@ RULES = [
     (r"^api/sessions/", INTERVIEWERS),
     (r"^api/v1/", set()),  # programs with a token; no cookie opens it
     (r"^api/v1/health$", EVERYBODY),
-    (r"^api/v1/openapi\.json$", {"root"}),
+    (r"^api/v1/(openapi\.json|docs)$", {"root"}),
     (r"^$|^sessions/new/$|^catalogue/", SIGNED_IN),
     (r"^plans/", {"root"}),
     (r"^sessions/<uuid:uuid>/", INTERVIEWERS),
