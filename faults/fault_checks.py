@@ -5,12 +5,13 @@ They are those of the user guide of GPU fault injection, with its troubleshootin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC
-from enum import StrEnum
 from typing import Any
 
+from faults.check_results import FaultCheck, Outcome
+from faults.cuda_checks import cuda_checks
 from faults.engine.node_agents import SESSION, find_agent
 from faults.errors import ClusterError
 from faults.fault_preview import COMBINED, CUDA, GPU, takes_gpu_away
@@ -22,41 +23,30 @@ from faults.xids import xids
 MAX_LINES, MAX_LINE = 8, 300
 NO_POD = "No pod of the GPU operator runs on the node, so that nobody can ask its driver."
 Obj = dict[str, Any]
-
-
-class Outcome(StrEnum):
-    """Outcome of a check. NOTE: nothing to judge."""
-
-    EXPECTED = "expected"
-    UNEXPECTED = "unexpected"
-    NOTE = "note"
-    ERROR = "error"
-
-
-@dataclass(frozen=True, slots=True)
-class FaultCheck:
-    """One check with what it found; ``diagnosis`` says what that means, and what to do."""
-
-    title: str
-    command: str
-    outcome: Outcome
-    diagnosis: str
-    lines: tuple[str, ...] = ()
+Check = Callable[[Kube, GpuFault, str], FaultCheck | Iterable[FaultCheck]]
+SENSORS = "clocks.sm,temperature.gpu,memory.free,utilization.gpu,clocks_event_reasons.active"
+SIGNS = {
+    "throttle": "Its clocks are halved, and the active reasons have the bit 0x80 (power brake).",
+    "overheat": "It gets hotter within a minute or two, and the active reasons have the bit 0x40 (thermal slowdown).",
+    "memory_pressure": "Hardly any memory is free: programs that ask for more get CUDA's error 2, out of memory.",
+    "compute_overload": "It is busy at 100 %: programs of others get a share of its time.",
+}
 
 
 def run_checks(kube: Kube, fault: GpuFault, name: str) -> list[FaultCheck]:
     """Run every check of a fault; ``name`` is what its agent calls it."""
-    return [_run(check, kube, fault, name) for check in CHECKS]
+    wanted = CHECKS if fault.xid else OF_TROUBLE
+    found = [one for check in wanted for one in _run(check, kube, fault, name)]
+    return [replace(one, lines=tuple(line[:MAX_LINE] for line in one.lines[-MAX_LINES:])) for one in found]
 
 
-def _run(check: Callable[[Kube, GpuFault, str], FaultCheck], kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+def _run(check: Check, kube: Kube, fault: GpuFault, name: str) -> list[FaultCheck]:
     try:
         found = check(kube, fault, name)
+        return [found] if isinstance(found, FaultCheck) else [*found]
     except ClusterError as exc:
         title = str(check.__doc__).partition(".")[0]
-        return FaultCheck(title, "", Outcome.ERROR, f"Could not be run: {exc}")
-    lines = tuple(line[:MAX_LINE] for line in found.lines[-MAX_LINES:])
-    return replace(found, lines=lines)
+        return [FaultCheck(title, "", Outcome.ERROR, f"Could not be run: {exc}")]
 
 
 def _agent(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
@@ -131,6 +121,9 @@ def _users(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     if not pods:
         why = "None: without a process on the GPU nothing crashes. Only pods that ask for GPUs use CUDA."
         return FaultCheck(title, command, Outcome.NOTE, why)
+    if not fault.xid:
+        why = "They go on, slower or short of memory."
+        return FaultCheck(title, command, Outcome.NOTE, why, tuple(_pod_line(pod) for pod in pods))
     victims = {"all": "All processes on the GPU die of this Xid.", "one": "One process on the GPU dies of this Xid."}
     why = victims.get(xids()[fault.xid].victims, "No process dies of this Xid.")
     why = "Pods keep running: the fault is in the kernel log alone." if fault.layers == "log" else why
@@ -167,7 +160,23 @@ def _quarantine(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     return FaultCheck("NVSentinel's marks on the node", command, Outcome.NOTE, why, lines)
 
 
-CHECKS = (_agent, _gpu, _log, _offer, _users, _monitor, _quarantine)
+def _cuda(kube: Kube, fault: GpuFault, name: str) -> Iterable[FaultCheck]:
+    """The CUDA fault library."""
+    return cuda_checks(kube, fault.xid)
+
+
+def _sensors(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """What the GPU's sensors say."""
+    title = "The GPU's sensors say so"
+    found = _ask(kube, fault, f"nvidia-smi -i {fault.gpu} --query-gpu={SENSORS} --format=csv")
+    if found is None:
+        return FaultCheck(title, "", Outcome.NOTE, NO_POD)
+    return FaultCheck(title, found[0], Outcome.NOTE, SIGNS.get(fault.effect, ""), found[1])
+
+
+CHECKS: tuple[Check, ...] = (_agent, _gpu, _log, _offer, _users, _monitor, _quarantine, _cuda)
+OF_TROUBLE: tuple[Check, ...] = (_agent, _sensors, _users)
+"""Those of what is wrong with a GPU without an Xid."""
 
 
 def _ask(kube: Kube, fault: GpuFault, line: str) -> tuple[str, tuple[str, ...]] | None:

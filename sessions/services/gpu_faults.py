@@ -17,8 +17,9 @@ from django.db import transaction
 
 from faults import selectors as fault_selectors
 from faults import services as fault_services
+from faults.check_results import FaultCheck
 from faults.errors import ClusterError, FaultError
-from faults.fault_checks import FaultCheck, run_checks
+from faults.fault_checks import run_checks
 from faults.gpu_reads import GpuNode, gpu_nodes
 from faults.jobs import holder_name
 from faults.models import Cluster, InjectedFault, Step

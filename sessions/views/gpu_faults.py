@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from faults import selectors as fault_selectors
-from faults.fault_checks import Outcome
+from faults.check_results import Outcome
 from faults.fault_preview import Effect, preview
 from faults.gpu_reads import gpu_facts
 from sessions import limits, selectors, services
