@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/run.stamp
 DEV_STAMP := $(VENV)/dev.stamp
+# Schemathesis, in an environment of its own: it brings a plugin for pytest.
+TORTURE_STAMP := $(VENV)-torture/torture.stamp
 # What the Python of simulated containers is built from; an update of it is built before anything starts.
 GUEST_STAMP := $(VENV)/guest.stamp
 GUEST := kubesim/python/build.py $(shell find kubesim/python/guest kubesim/python/wit -type f -not -name '*.pyc')
@@ -47,7 +49,7 @@ compare: setup-dev ## Run the comparisons in depth that `make test` leaves out
 e2e: setup-dev ## Walk a whole interview in a real browser, with screenshots in e2e/screenshots
 	@E2E_PICTURES=1 $(BIN)/python -m pytest e2e -q $(ARGS)
 
-torture: setup-dev ## The long proofs: 200 crash rounds, every crash point many times, random histories, real programs
+torture: setup-dev $(TORTURE_STAMP) ## The long proofs: 200 crash rounds, every crash point many times, random histories, real programs
 	@status=0; $(BIN)/python -W ignore -m torture.rounds --rounds $${CRASH_ROUNDS:-200} || status=1; \
 	  $(BIN)/python -W ignore -m torture.rounds --database postgres --places practice,lent \
 	    --rounds $${POSTGRES_ROUNDS:-20} || status=1; \
@@ -113,13 +115,13 @@ images: ## Build the images for real clusters, with Docker: make images REGISTRY
 	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1 NODE_AGENT_IMAGE=$(REGISTRY)/node-agent:1"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run
-	@for name in run dev; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@for name in run dev torture; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --no-header --annotation-style line \
 	  requirements/$$name.in -o requirements/$$name.lock || exit 1; done
-	@$(PYTHON) requirements/wheels.py requirements/run.lock requirements/dev.lock
+	@$(PYTHON) requirements/wheels.py requirements/run.lock requirements/dev.lock requirements/torture.lock
 
 clean: ## Remove what set-up and tests made; data/ stays
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) $(VENV)-torture .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(VENV)/bin/python:
 	@command -v $(PYTHON) >/dev/null || { echo "error: $(PYTHON) was not found. Run: sudo apt install python3 python3-venv"; exit 1; }
@@ -140,6 +142,12 @@ $(RUN_STAMP): requirements/run.lock | $(VENV)/bin/python
 $(GUEST_STAMP): $(GUEST) | $(RUN_STAMP)
 	@echo "Building the Python of simulated containers (once; up to two minutes, and silent) ..."
 	@$(BIN)/python -m kubesim.python.build || true
+	@touch $@
+
+$(TORTURE_STAMP): requirements/torture.lock | $(VENV)/bin/python
+	@$(BIN)/python -m venv --clear $(VENV)-torture
+	@$(VENV)-torture/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/torture.lock \
+	  || { $(INSTALL_FAILED); }
 	@touch $@
 
 $(DEV_STAMP): requirements/dev.lock $(RUN_STAMP)

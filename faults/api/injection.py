@@ -216,9 +216,25 @@ def _recover(request: HttpRequest, fault_id: str) -> Any:
     return Status(200 if done else 202, body)
 
 
-def make_api(docs_decorator: Callable[[Any], Any] | None = None) -> NinjaAPI:
+class OpenApi(NinjaAPI):
+    """An API whose description asks for no token where none is needed."""
+
+    needs_token = True
+
+    def get_openapi_schema(self, **more: Any) -> Any:
+        """Return the description."""
+        schema = super().get_openapi_schema(**more)
+        if not self.needs_token:
+            schema["components"].pop("securitySchemes", None)
+            for methods in schema["paths"].values():
+                for about in methods.values():
+                    about.pop("security", None)
+        return schema
+
+
+def make_api(docs_decorator: Callable[[Any], Any] | None = None, *, needs_token: bool = True) -> NinjaAPI:
     """Return the API with its refusals in one shape."""
-    api = NinjaAPI(
+    api = OpenApi(
         title="Fault injection API",
         version="1",
         urls_namespace="fault-injection",
@@ -226,6 +242,7 @@ def make_api(docs_decorator: Callable[[Any], Any] | None = None) -> NinjaAPI:
         parser=StrictParser(),
         docs_decorator=docs_decorator,
     )
+    api.needs_token = needs_token
     api.add_router("", router)
     api.add_router("/faults/network", network_router)
     api.add_router("/metrics", metrics_router)

@@ -20,7 +20,7 @@ from faults.api.reference import sections
 
 def injection_urls(*, staff_only: bool) -> list[Any]:
     """Return the API's addresses; ``staff_only`` is its description, not the API."""
-    api = make_api(_for_staff if staff_only else None)
+    api = make_api(_for_staff if staff_only else None, needs_token=staff_only)
     page = partial(show_reference, api=api, needs_token=staff_only)
     return [path("docs", page_for_staff(page) if staff_only else page, name="reference"), *urls_of(api)]
 

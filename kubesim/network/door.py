@@ -39,7 +39,7 @@ UPGRADE = {
     "Sec-WebSocket-Protocol": CHANNELS,
 }
 """What asks for a WebSocket, where the answer is only read for why there is none."""
-KEPT = ("content-type", "warning", "retry-after", "location", "audit-id")
+KEPT = ("content-type", "warning", "retry-after", "location", "audit-id", "allow", "www-authenticate")
 DROPPED = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"})
 
 
