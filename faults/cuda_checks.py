@@ -85,7 +85,7 @@ def _inside(kube: Kube, pod: Obj) -> FaultCheck:
     """Look into a pod that runs: the file has to be there, and the loader has to take it."""
     namespace, name = _place(pod)
     title, command = f"Programs in {name} load it", f"kubectl exec -n {namespace} {name} -- sh -c '{LOOK}'"
-    library = _environment(pod["spec"])[PRELOAD].rpartition("/")[2]
+    library = _library(pod["spec"])
     try:
         lines = tuple(kube.run_command(namespace, name, "", ["sh", "-c", LOOK])[1].splitlines())
     except ClusterError as exc:
@@ -166,7 +166,13 @@ def _pods_of(pods: Sequence[Obj], workload: Obj) -> list[Obj]:
 
 
 def _preloads(spec: Obj) -> bool:
-    return _environment(spec).get(PRELOAD, "").startswith(f"{FOLDER}/")
+    return bool(_library(spec))
+
+
+def _library(spec: Obj) -> str:
+    """Return the file that is preloaded, beside those of others; empty where it is not."""
+    loaded = _environment(spec).get(PRELOAD, "").replace(":", " ").split()
+    return next((path.removeprefix(f"{FOLDER}/") for path in loaded if path.startswith(f"{FOLDER}/")), "")
 
 
 def _environment(spec: Obj) -> dict[str, str]:

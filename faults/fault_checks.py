@@ -13,11 +13,11 @@ from typing import Any
 from faults.check_results import FaultCheck, Outcome
 from faults.cuda_checks import cuda_checks
 from faults.engine.node_agents import SESSION, find_agent
-from faults.errors import ClusterError
+from faults.errors import ClusterError, NotFound
 from faults.fault_preview import COMBINED, CUDA, GPU, takes_gpu_away
 from faults.gpu_reads import OPERATOR, operator_pod
 from faults.kube.client import Kube
-from faults.nvsentinel.watched import MONITOR, NAMESPACE, GpuFault, parse_time
+from faults.nvsentinel.watched import MONITOR, NAMESPACE, RECORD_KIND, RECORD_VERSION, GpuFault, parse_time
 from faults.xids import xids
 
 MAX_LINES, MAX_LINE = 8, 300
@@ -156,8 +156,32 @@ def _quarantine(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     cordons = xids()[fault.xid].sentinel.cordons
     why = "It is in quarantine." if lines else "It is not in quarantine."
     why += "" if cordons else f" Xid {fault.xid} needs none."
-    why += " There are no healthevents to get: NVSentinel keeps its events in a database."
     return FaultCheck("NVSentinel's marks on the node", command, Outcome.NOTE, why, lines)
+
+
+def _events(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
+    """NVSentinel's health events."""
+    title, command = "NVSentinel's health events", f"kubectl get healthevents -n {NAMESPACE}"
+    try:
+        found = kube.list(RECORD_VERSION, RECORD_KIND, NAMESPACE)
+    except NotFound:
+        why = "There are none to get: NVSentinel keeps its events in a database. The node's condition tells the same."
+        return FaultCheck(title, command, Outcome.NOTE, why)
+    mine = [one for one in found if one["spec"].get("nodeName") == fault.node]
+    lines = tuple(_event_line(one) for one in mine)
+    told = any(str(fault.xid) in (one["spec"].get("errorCode") or ()) for one in mine)
+    if told or fault.layers == CUDA:
+        return FaultCheck(title, command, Outcome.EXPECTED if told else Outcome.NOTE, "", lines)
+    why = "None names this Xid: the monitor reads the log every 30 s, or has told of the same line before."
+    return FaultCheck(title, command, Outcome.UNEXPECTED, why, lines)
+
+
+def _event_line(event: Obj) -> str:
+    spec, status = event["spec"], event.get("status") or {}
+    codes = ",".join(spec.get("errorCode") or ()) or "healthy"
+    marks = " ".join(f"{key}={value}" for key, value in sorted(status.items()))
+    told = (spec.get("generatedTimestamp"), spec.get("checkName"), codes, spec.get("recommendedAction"), marks)
+    return " ".join(str(one) for one in told if one)
 
 
 def _cuda(kube: Kube, fault: GpuFault, name: str) -> Iterable[FaultCheck]:
@@ -174,7 +198,7 @@ def _sensors(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     return FaultCheck(title, found[0], Outcome.NOTE, SIGNS.get(fault.effect, ""), found[1])
 
 
-CHECKS: tuple[Check, ...] = (_agent, _gpu, _log, _offer, _users, _monitor, _quarantine, _cuda)
+CHECKS: tuple[Check, ...] = (_agent, _gpu, _log, _offer, _users, _monitor, _quarantine, _events, _cuda)
 OF_TROUBLE: tuple[Check, ...] = (_agent, _sensors, _users)
 """Those of what is wrong with a GPU without an Xid."""
 

@@ -20,6 +20,8 @@ from faults.nvsentinel.watched import (
     is_since,
     order_of,
     parse_time,
+    record_of,
+    record_state,
     seen_at,
 )
 from faults.xids import xids
@@ -45,6 +47,13 @@ _REACHED = {
 }
 """The last stage that each word of the state label proves."""
 _FAILED = {"drain-failed": "drained", "remediation-failed": "remediated"}
+_RECORDED = (
+    ("nodeQuarantined", ("Quarantined", "AlreadyQuarantined"), "quarantined"),
+    ("userPodsEvictionStatus", ("InProgress", "Failed"), "draining"),
+    ("userPodsEvictionStatus", ("Succeeded", "AlreadyDrained"), "drained"),
+    ("faultRemediated", (True,), "remediated"),
+)
+"""Fields of a record, and the stages that their values prove."""
 Times = dict[str, datetime | None]
 
 
@@ -75,6 +84,8 @@ def find_stages(fault: GpuFault, watched: Watched, seen: Mapping[str, datetime] 
     reached = _reached(fault, watched, node, cordons) if node else {}
     times: Times = {**(seen or {}), **{name: at or (seen or {}).get(name) for name, at in reached.items()}}
     failed = _FAILED.get(node.state, "") if node else ""
+    if cordons and record_state(watched, fault).get("userPodsEvictionStatus") == "Failed":
+        failed = "drained"
     if not cordons:
         return tuple(_of_event(name, times) for name in STAGES)
     times = _in_order(times)
@@ -126,13 +137,19 @@ def _reached(fault: GpuFault, watched: Watched, node: NodeState, cordons: bool) 
         times["quarantined"] = node.stamped_at(CORDONED_AT)
     if (waiting := awaited_pods(watched, fault)) and "quarantined" in times:
         times["draining"] = parse_time(waiting.get("firstTimestamp")) or seen_at(waiting)
+    noted = record_state(watched, fault)
+    for field, values, stage in _RECORDED:
+        if noted.get(field) in values:
+            times.setdefault(stage)
     if order is not None:
         times |= _ordered(order)
     return times | _returned(fault, node, times)
 
 
 def _detected(fault: GpuFault, watched: Watched, node: NodeState) -> Times:
-    told_at, event = node.told_at(fault.xid), event_of(watched, fault)
+    told_at, event, record = node.told_at(fault.xid), event_of(watched, fault), record_of(watched, fault)
+    if record is not None:
+        return {"detected": parse_time(record["spec"].get("generatedTimestamp"))}
     if is_since(told_at, fault):
         return {"detected": told_at}
     return {"detected": seen_at(event)} if event is not None else {}

@@ -19,6 +19,8 @@ from faults.nvsentinel.watched import (
     monitor_runs,
     order_of,
     parse_time,
+    pods_left,
+    record_state,
 )
 from faults.xids import Sentinel, xids
 
@@ -29,6 +31,7 @@ DETECT, ACT, DRAIN, REPAIR = POLL * 2, timedelta(seconds=30), timedelta(seconds=
 RESET_BREAKER = (
     'kubectl patch configmap circuit-breaker -n nvsentinel --type=merge -p \'{"data":{"status":"CLOSED"}}\''
 )
+DRAIN_FLAGS = "--ignore-daemonsets --delete-emptydir-data"
 LOGS = "kubectl logs -n nvsentinel -l app={app} --tail=50"
 
 
@@ -153,9 +156,8 @@ def _in_quarantine(
 
 
 def _draining(fault: GpuFault, node: NodeState, watched: Watched, since: datetime, now: datetime) -> Verdict:
-    if node.state == "drain-failed":
-        logs = LOGS.format(app="node-drainer")
-        return Verdict(Outlook.STUCK, "The drain has failed, for good.", "Drain the node by hand.", logs)
+    if node.state == "drain-failed" or record_state(watched, fault).get("userPodsEvictionStatus") == "Failed":
+        return _drain_failed(fault.node, pods_left(watched, fault.node))
     event = awaited_pods(watched, fault)
     waits = str(event.get("message", "")) if event is not None else "Waiting for pods to finish."
     if now - since <= DRAIN:
@@ -164,8 +166,18 @@ def _draining(fault: GpuFault, node: NodeState, watched: Watched, since: datetim
         Outlook.STUCK,
         waits,
         "In the mode AllowCompletion it waits for ever: end the pods, or change the mode of their namespace.",
-        f"kubectl drain {fault.node} --ignore-daemonsets --delete-emptydir-data",
+        f"kubectl drain {fault.node} {DRAIN_FLAGS}",
     )
+
+
+def _drain_failed(node: str, left: Sequence[str]) -> Verdict:
+    text = "The drain has failed, and NVSentinel does not try again: nothing is repaired until somebody helps."
+    if not left:
+        logs = LOGS.format(app="node-drainer")
+        return Verdict(Outlook.STUCK, f"{text} No pod is left there now.", "Look at what node-drainer logs.", logs)
+    named = ", ".join(left[:3]) + (f" and {len(left) - 3} more" if len(left) > 3 else "")
+    advice = f"Drain the node by hand, or end these pods: {named}."
+    return Verdict(Outlook.STUCK, text, advice, f"kubectl drain {node} {DRAIN_FLAGS}")
 
 
 def _remediating(fault: GpuFault, node: NodeState, watched: Watched, path: Sentinel, now: datetime) -> Verdict:

@@ -23,6 +23,7 @@ BY_HAND = "quarantinedNodeUncordonedManually"
 PRE_EXISTING = "quarantineHealthEventCordonPreExisting"
 AWAITING = "AwaitingPodCompletion"
 ORDER_VERSION, ORDER_KINDS = "janitor.dgxc.nvidia.com/v1alpha1", ("RebootNode", "GPUReset")
+RECORD_VERSION, RECORD_KIND = "healthevents.dgxc.nvidia.com/v1alpha1", "HealthEvent"
 BREAKER, TRIPPED = "circuit-breaker", "TRIPPED"
 GPU = "nvidia.com/gpu"
 ROUNDED = timedelta(seconds=1)
@@ -55,13 +56,17 @@ class GpuFault:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A cluster's objects as they were last heard of. ``orders`` are the janitor's, of both kinds."""
+    """A cluster's objects as they were last heard of. ``orders`` are the janitor's, of both kinds.
+
+    ``records`` are HealthEvents, which only clusters in guide mode have: NVSentinel keeps them in a database.
+    """
 
     nodes: Sequence[Obj]
     pods: Sequence[Obj]
     events: Sequence[Obj]
     orders: Sequence[Obj] = ()
     breaker_tripped: bool = False
+    records: Sequence[Obj] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +172,30 @@ def order_of(watched: Watched, fault: GpuFault) -> Obj | None:
     return max(since, key=lambda order: str(order["metadata"].get("creationTimestamp")), default=None)
 
 
+def record_of(watched: Watched, fault: GpuFault) -> Obj | None:
+    """Return the newest record of a fault's detection; None where none is kept as an object."""
+    mine = [one for one in watched.records if _is_record_of(one["spec"], fault)]
+    return max(mine, key=lambda one: str(one["spec"].get("generatedTimestamp")), default=None)
+
+
+def record_state(watched: Watched, fault: GpuFault) -> Mapping[str, object]:
+    """Return what NVSentinel's modules have noted on that record."""
+    record = record_of(watched, fault)
+    return (record.get("status") or {}) if record else {}
+
+
+def pods_left(watched: Watched, node: str) -> list[str]:
+    """Return the pods of a node that a drain has to end: those of no DaemonSet, and not NVSentinel's own."""
+    return [
+        f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+        for pod in watched.pods
+        if pod["spec"].get("nodeName") == node
+        and not _is_of_sentinel(pod)
+        and not any(owner.get("kind") == "DaemonSet" for owner in pod["metadata"].get("ownerReferences") or ())
+        and (pod.get("status") or {}).get("phase") in ("Running", "Pending")
+    ]
+
+
 def is_done(order: Obj) -> bool:
     """Return whether the janitor has carried an order out."""
     return bool((order.get("status") or {}).get("completionTime"))
@@ -200,6 +229,12 @@ def _about(events: Iterable[Obj], fault: GpuFault) -> Iterable[Obj]:
         about = event.get("involvedObject") or {}
         if about.get("kind") == "Node" and about.get("name") == fault.node and is_since(seen_at(event), fault):
             yield event
+
+
+def _is_record_of(spec: Obj, fault: GpuFault) -> bool:
+    told_of = str(fault.xid) in (spec.get("errorCode") or ()) and not spec.get("isHealthy")
+    is_mine = spec.get("nodeName") == fault.node and told_of
+    return is_mine and is_since(parse_time(spec.get("generatedTimestamp")), fault)
 
 
 def _is_of_sentinel(pod: Obj) -> bool:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from faults.check_results import Outcome
-from faults.errors import Unreachable
+from faults.errors import NotFound, Unreachable
 from faults.fault_checks import run_checks
 from faults.nvsentinel import GpuFault
 from faults.tests.fakes import OF_THE_CLUSTER, FakeCluster
@@ -37,6 +37,8 @@ class GpuCluster(FakeCluster):
     def list(self, api_version, kind, namespace="", field_selector=""):
         if kind in self.others:
             return self.others[kind]
+        if kind == "HealthEvent":
+            raise NotFound("no such kind")
         if kind != "Pod":
             return super().list(api_version, kind, namespace)
         mine = [one for one in self.pods if namespace in ("", one["metadata"]["namespace"])]
@@ -71,15 +73,16 @@ def cluster():
 def look(cluster, xid=79, **more):
     """Return the checks by their titles' first words."""
     fault = GpuFault("gpu-1", 0, xid, NOON, **more)
-    agent, gpu, log, offer, users, monitor, marks, *_ = run_checks(cluster, fault, "run-1-0")
+    agent, gpu, log, offer, users, monitor, marks, events, *_ = run_checks(cluster, fault, "run-1-0")
     return {
         "agent": agent, "gpu": gpu, "log": log, "offer": offer, "users": users, "monitor": monitor, "marks": marks,
+        "events": events,
     }  # fmt: skip
 
 
 def look_at_cuda(cluster):
     """Return the checks of the CUDA fault library."""
-    return run_checks(cluster, GpuFault("gpu-1", 0, 79, NOON), "run-1-0")[7:]
+    return run_checks(cluster, GpuFault("gpu-1", 0, 79, NOON), "run-1-0")[8:]
 
 
 def strike(cluster):
@@ -264,3 +267,20 @@ def test_a_gpu_without_an_xid_is_judged_by_its_sensors(cluster):
     assert (there.outcome, sensors.outcome) == (Outcome.EXPECTED, Outcome.NOTE)
     assert "power brake" in sensors.diagnosis
     assert "slower" in users.diagnosis
+
+
+def test_health_events_are_shown_where_a_cluster_has_them(cluster):
+    assert "in a database" in look(cluster)["events"].diagnosis
+    spec = {
+        "nodeName": "gpu-1",
+        "errorCode": ["79"],
+        "checkName": "SysLogsXIDError",
+        "recommendedAction": "RESTART_BM",
+    }
+    cluster.others = {"HealthEvent": [{"spec": spec, "status": {"nodeQuarantined": "Quarantined"}}]}
+    found = look(cluster)["events"]
+    assert (found.outcome, found.lines) == (
+        Outcome.EXPECTED,
+        ("SysLogsXIDError 79 RESTART_BM nodeQuarantined=Quarantined",),
+    )
+    assert look(cluster, xid=48)["events"].outcome == Outcome.UNEXPECTED

@@ -9,7 +9,15 @@ from typing import Any
 from faults.errors import NotFound
 from faults.models import Cluster, Step
 from faults.nvsentinel import GpuFault, StageState, Watched, find_stages, is_installed, judge
-from faults.nvsentinel.watched import BREAKER, NAMESPACE, ORDER_KINDS, ORDER_VERSION, TRIPPED
+from faults.nvsentinel.watched import (
+    BREAKER,
+    NAMESPACE,
+    ORDER_KINDS,
+    ORDER_VERSION,
+    RECORD_KIND,
+    RECORD_VERSION,
+    TRIPPED,
+)
 from faults.xids import xids
 from sessions.kinds import EVENT, NODE, POD
 from sessions.live import SentinelRow, SentinelState
@@ -28,6 +36,7 @@ class SentinelWatch:
         self._now = now
         self._faults: Sequence[GpuFault] = ()
         self._orders: Sequence[Obj] = ()
+        self._records: Sequence[Obj] = ()
         self._tripped = False
         self._seen: dict[GpuFault, dict[str, datetime]] = {}
 
@@ -38,7 +47,8 @@ class SentinelWatch:
         self._faults = xid_faults(cluster)
         if not self._faults:
             return False
-        self._orders = [{**order, "kind": kind} for kind in ORDER_KINDS for order in self._list(kind)]
+        self._orders = [{**order, "kind": kind} for kind in ORDER_KINDS for order in self._list(ORDER_VERSION, kind)]
+        self._records = self._list(RECORD_VERSION, RECORD_KIND)
         self._tripped = self._is_tripped()
         self.state()
         return True
@@ -61,13 +71,18 @@ class SentinelWatch:
     def _watched(self) -> Watched:
         cache = self._cluster.cache
         return Watched(
-            cache.objects(NODE), cache.objects(POD), cache.objects(EVENT), self._orders, breaker_tripped=self._tripped
+            cache.objects(NODE),
+            cache.objects(POD),
+            cache.objects(EVENT),
+            self._orders,
+            breaker_tripped=self._tripped,
+            records=self._records,
         )
 
-    def _list(self, kind: str) -> list[Obj]:
+    def _list(self, api_version: str, kind: str) -> list[Obj]:
         try:
-            return self._cluster.kube.list(ORDER_VERSION, kind)
-        except NotFound:  # installed without the janitor
+            return self._cluster.kube.list(api_version, kind)
+        except NotFound:  # installed without the janitor, or without records as objects
             return []
 
     def _is_tripped(self) -> bool:
