@@ -75,6 +75,11 @@ class InterviewSession(models.Model):
         default=0, help_text="Entries of the time line about new starts of the cluster; most sessions have none."
     )
     release_outcome = models.CharField(max_length=8, choices=ReleaseOutcome.choices, blank=True)
+    has_tied_faults = models.BooleanField(
+        default=False,
+        editable=False,
+        help_text="Faults were injected by hand or by programs: what the page looks for.",
+    )
     timeline_seal = models.CharField(
         max_length=64, blank=True, help_text="HMAC over the newest event's number and hash; see sessions.events."
     )

@@ -42,7 +42,7 @@ def gpu_faults(subject: Subject) -> Context:
     """Return the faults, those of scenarios first; nothing in a session that has none and can have none by hand."""
     session, can_inject = subject.session, has_agents(subject.session)
     rows = [_of_step(step, title) for step, title in scenario_steps(session)]
-    rows += [_of_fault(fault) for fault in faults_of(session)[:MAX_FAULTS]]
+    rows += [_of_fault(fault) for fault in faults_of(session)[:MAX_FAULTS]] if session.has_tied_faults else []
     may_inject = can_inject and session.state == _STATES.LIVE
     return {"has_agents": can_inject or bool(rows), "faults": rows, "may_inject": may_inject}
 

@@ -113,6 +113,8 @@ def _fault(session: InterviewSession, fault_id: str) -> InjectedFault:
 
 def scenario_steps(session: InterviewSession) -> list[tuple[Step, str]]:
     """Return the faults of GPUs that the session's scenarios have let happen and that last, with their titles."""
+    if not has_agents(session):  # which no scenario with such faults is without
+        return []
     titles = dict(session.scenarios.filter(run__isnull=False).values_list("run_id", "scenario_version__title"))
     steps = Step.objects.filter(run__in=titles, kind__in=GPU_STEPS, status=Step.Status.APPLIED)
     return [(step, titles[step.run_id]) for step in steps.select_related("run").order_by("pk")]

@@ -43,6 +43,7 @@ def tie(fault: InjectedFault, namespace: str) -> None:
     """Let a fault belong to the sessions that it touches. The caller holds the transaction."""
     for session in _touched(fault.cluster, namespace):
         SessionFault.objects.create(session=session, fault=fault)
+        InterviewSession.objects.filter(pk=session.pk).update(has_tied_faults=True)
 
 
 def note_injected(fault: InjectedFault) -> None:

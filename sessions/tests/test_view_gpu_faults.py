@@ -117,6 +117,7 @@ def test_a_fault_is_previewed_injected_shown_and_taken_back(standing, ask, ada, 
     kube = fault_selectors.kube_for(standing.cluster)
     eventually(lambda: kube.get("v1", "Node", node.name)["status"]["allocatable"]["nvidia.com/gpu"] == "7")
     fault = InjectedFault.objects.get()
+    standing.refresh_from_db()
     panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
     assert "GPU has fallen off the bus" in panel
     assert "Take back" in panel
@@ -236,6 +237,7 @@ def test_a_programs_faults_are_the_sessions_and_end_with_it(own_cluster, ada, pr
     body = {**closed, "parameters": {"namespace": namespace, "block": "all"}, "duration": 1200}
     status, partition = program(session, "POST", "faults/network/inject", body)
     assert status == 200, partition
+    session.refresh_from_db()
     panel = panels.render(session, "gpu-faults", panels.INTERVIEWER, None)
     assert f"Xid 43 on GPU 1 of {node}" in panel
     assert f"Network custom {partition['target']}" in panel
@@ -283,6 +285,7 @@ def test_the_panel_has_the_faults_of_scenarios_which_go_with_them(standing, scen
     target = {"apiVersion": "v1", "kind": "Node", "namespace": "", "name": node}
     made = {"kind": "xid", "target": target, "undo": {"fault_id": "run-1-0", "fault": fault}, "status": "applied"}
     Step.objects.create(run=run, index=0, applied_at=datetime.now(UTC), **made)
+    standing.refresh_from_db()
     panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
     assert f"Xid 79 on GPU 4 of {node}" in panel
     assert f"Scenario {scenario_version.title}" in panel
