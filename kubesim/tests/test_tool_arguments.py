@@ -11,7 +11,6 @@ from kubesim.tests.shell_world import machine, run
 
 TAKES_ANYTHING = {
     "echo": "prints its arguments",
-    "expr": "takes one word for its own value",
     "printf": "prints its arguments",
     "true": "ignores its arguments",
     "false": "ignores its arguments, and fails in silence",

@@ -1,8 +1,9 @@
-"""nvidia-smi and dmesg: the devices and the kernel log of the node, as a container sees them."""
+"""nvidia-smi, the driver's services and dmesg: devices and kernel log of the node, as a container sees them."""
 
 from __future__ import annotations
 
 from kubesim.gpu.access import Access
+from kubesim.gpu.products import driver
 from kubesim.gpu.smi import cli
 from kubesim.gpu.xids import LEVELS, Record, dmesg
 from kubesim.shell.machine import Process, Tool
@@ -85,4 +86,17 @@ def _wanted(record: Record, *, kernel: bool, user: bool) -> bool:
     return not (kernel or user) or (kernel and record.facility == 0) or (user and record.facility != 0)
 
 
-TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dmesg": kernel}
+async def version(process: Process) -> int:
+    """Tell the version of a service of the driver, which systemd starts."""
+    if process.name == "nv-fabricmanager":
+        await process.write(f"Fabric Manager version is : {driver().version}\n")
+    elif {"-v", "-V", "--version"} & {*process.argv}:
+        await process.write(f"nvidia-persistenced:  version {driver().version}\n\nThe NVIDIA Persistence Daemon.\n")
+    else:
+        await process.error("nvidia-persistenced failed to initialize. Check syslog for more details.\n")
+        return 1
+    return 0
+
+
+SERVICES = ("nvidia-persistenced", "nv-fabricmanager")
+TOOLS: dict[str, Tool] = {"nvidia-smi": nvidia_smi, "dmesg": kernel, **dict.fromkeys(SERVICES, version)}
