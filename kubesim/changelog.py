@@ -250,12 +250,16 @@ class Saver:
 
     async def stop(self) -> None:
         """Write what has changed, and stop."""
-        self._changes.on_first = lambda: None
+        self.leave()
         if self._task is not None:
             await asyncio.wait([self._task])
+        await self.save()
+
+    def leave(self) -> None:
+        """Begin to write nothing more."""
+        self._changes.on_first = lambda: None
         if self._timer is not None:
             self._timer.cancel()
-        await self.save()
 
     async def save(self) -> None:
         """Write what has changed; raises OSError."""

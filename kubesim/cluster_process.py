@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from kubesim.clock import Clock, RealClock, SkippingClock
 from kubesim.cluster import Cluster, ClusterSpec
 from kubesim.current_unit import CURRENT, REQUEST
 from kubesim.errors import ApiError, Obj
+from kubesim.forkserver import GIVEN_UP, go_on_as_copy
 from kubesim.forwarded import ForwardedRunner
 from kubesim.garbage import Sweeper
 from kubesim.heartbeat import Heartbeat
@@ -56,14 +59,18 @@ class ClusterProcess:
         self._folder = Path(job["folder"])
         self._saver: Saver | None = None
         self._removed: Obj | None = None
+        self._copies = 0
         self._clock: Clock
         self._made: asyncio.Future[Cluster]
+        self._api: Listener
+        self._threads: ThreadPoolExecutor
 
     async def serve(self, api: Listener, control: Listener) -> None:
         """Serve until a signal; a cluster that cannot be made is only told of."""
         loop = asyncio.get_running_loop()
         self._clock = SkippingClock() if self._job.get("skips") else RealClock()
-        self._made = loop.create_future()
+        self._made, self._api = loop.create_future(), api
+        self._begin_threads()
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
@@ -178,7 +185,8 @@ class ClusterProcess:
         writer.close()
 
     def _calls(self) -> dict[str, Callable[..., Awaitable[Any]]]:
-        return {"describe": self._describe, "deadline": self._set_deadline, "skip": self._skip}
+        calls = (self._describe, self._deadline, self._skip, self._checkpoint, self._rollback)
+        return {call.__name__[1:]: call for call in calls}
 
     async def _describe(self) -> Obj:
         """Return what the control API tells of the cluster, once it is ready. Raises HostError."""
@@ -197,11 +205,39 @@ class ClusterProcess:
 
     async def _skip(self, seconds: float) -> str:
         """Move the cluster's time on; returns it. Raises HostError for a cluster that was not made for that."""
+        clock = await self._skipping()
+        await clock.advance(seconds)
+        return micro(clock.now())
+
+    async def _skipping(self) -> SkippingClock:
         await asyncio.shield(self._made)
         if not isinstance(self._clock, SkippingClock):
             raise HostError(409, f"{self._name} keeps the machine's time; make a cluster with skips: true.")
-        await self._clock.advance(seconds)
-        return micro(self._clock.now())
+        return self._clock
 
-    async def _set_deadline(self, deadline: str | None) -> None:
+    async def _checkpoint(self) -> None:
+        """Go on as a copy without connections, which keeps nothing on the disk. Raises HostError."""
+        await self._skipping()
+        await self._api.connections.end()
+        if running_programs():
+            raise HostError(409, f"A program runs in a container of {self._name}, and threads cannot be copied.")
+        self._threads.shutdown()
+        self._begin_threads()
+        if not go_on_as_copy():
+            raise ConnectionAbortedError  # the copy has answered
+        self._copies += 1
+        if self._saver is not None:
+            self._saver.leave()
+
+    async def _rollback(self) -> None:
+        """Let the cluster be again what it was at the last checkpoint. Raises HostError."""
+        if not self._copies:
+            raise HostError(409, f"{self._name} has no checkpoint.")
+        asyncio.get_running_loop().call_soon(os._exit, GIVEN_UP)  # once this is answered
+
+    def _begin_threads(self) -> None:
+        self._threads = ThreadPoolExecutor()
+        asyncio.get_running_loop().set_default_executor(self._threads)
+
+    async def _deadline(self, deadline: str | None) -> None:
         (await asyncio.shield(self._made)).set_deadline(parse_time(deadline))

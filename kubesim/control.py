@@ -73,6 +73,9 @@ class Control:
                 return json_response({"name": name, "status": "deleted"})
             case "POST", ["clusters", name, "skip"]:
                 return await self._skip(request, name)
+            case "POST", ["clusters", name, "checkpoint" | "rollback" as call]:
+                await host.ask(name, call)
+                return json_response({"name": name, "status": call})
             case _, ["health"]:
                 raise HostError(405, "Use GET here.")
             case _, ["clusters"]:
@@ -104,7 +107,7 @@ class Control:
         seconds = (await _body(request, frozenset({"seconds"}))).get("seconds")
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds <= MAX_SKIP_S:
             raise HostError(422, f"seconds: give a number from 0 to {MAX_SKIP_S}.")
-        return json_response({"now": await self._host.skip(name, seconds)})
+        return json_response({"now": await self._host.ask(name, "skip", seconds)})
 
     async def _patch(self, request: web.Request, name: str) -> web.Response:
         """Answer PATCH of one cluster: its deadline."""

@@ -6,6 +6,7 @@ threads nor an event loop: either would not survive a fork. With the front it sp
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import logging
@@ -40,6 +41,8 @@ CLEAR_CACHES: Callable[[], None] = getattr(sys, "_clear_internal_caches", None) 
 """Else a child writes into each name that it replaces in Python's cache of attributes, and so copies its page."""
 LARGE_BYTES = 64 * 1024
 BACKLOG = 128
+GIVEN_UP = 64
+"""Exit status of a copy after which the original goes on. After any other it ends, too."""
 log = logging.getLogger("kubesim.forkserver")
 
 
@@ -66,6 +69,26 @@ def end_with_parent(parent: int, pipe: int) -> None:
 def _end_at_eof(pipe: int) -> NoReturn:
     os.read(pipe, 1)
     os._exit(1)
+
+
+def go_on_as_copy() -> bool:
+    """Fork; True in the copy at once, False in the original as soon as the copy is given up.
+
+    They share event loop and listeners, of which only one makes use at a time. There must be no other thread.
+    """
+    loop, original = asyncio.get_running_loop(), os.getpid()
+    alive, held = os.pipe()
+    if not (pid := os.fork()):
+        os.close(held)
+        end_with_parent(original, alive)
+        asyncio._set_running_loop(loop)  # asyncio forgets it at a fork
+        return True
+    os.close(alive)
+    _, status = os.waitpid(pid, 0)
+    os.close(held)
+    if os.waitstatus_to_exitcode(status) != GIVEN_UP:
+        os._exit(1)
+    return False
 
 
 def give_memory_back() -> None:

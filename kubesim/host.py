@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -124,8 +125,7 @@ class Host:
     async def stop(self) -> None:
         """End every process; each writes its last changes."""
         self.stopping = True
-        tenants = [*self._tenants.values()]
-        await asyncio.gather(*(self._end(tenant, STOP_S) for tenant in tenants))
+        await asyncio.gather(*(self._end(tenant, STOP_S) for tenant in [*self._tenants.values()]))
 
     async def create(self, name: str, deadline: datetime | None, asked: Obj) -> tuple[Tenant, bool]:
         """Return the cluster of this name and whether it is new, then as asked; raises HostError 422 and 507."""
@@ -158,13 +158,13 @@ class Host:
             log.warning("%s will learn of its deadline when it is started again", name)
         return tenant
 
-    async def skip(self, name: str, seconds: float) -> str:
-        """Move a cluster's time on, and return it; raises HostError 404, 409 and 503."""
+    async def ask(self, name: str, call: str, *arguments: Any) -> Any:
+        """Have a cluster's process do something; raises HostError 404, 409 and 503."""
         process = self.get(name).process
         try:
             if process is None:
                 raise ProcessGone
-            return str(await process.call("skip", seconds, seconds=SKIP_S))
+            return await process.call(call, *arguments, seconds=SKIP_S)
         except ProcessGone as error:
             raise HostError(503, f"The process of {name} is being started again.") from error
 

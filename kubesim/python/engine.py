@@ -6,6 +6,7 @@ An engine has threads: it is made by the first program, which runs in a cluster'
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -71,6 +72,10 @@ class Engine:
         self.running = self.computing = 0
         self._lock = threading.Lock()
         self._busy = threading.Event()
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # no thread survives it
+
+    def _begin(self) -> None:
         threading.Thread(target=self._beat, name="python-epochs", daemon=True).start()
 
     def _link(self) -> Any:

@@ -451,3 +451,48 @@ async def test_only_clusters_that_were_made_for_it_can_be_moved_on(host):
             assert (await skip(control, "usual", seconds=wrong))[0] == 422
         async with control.post("/control/clusters", json={"name": "bad", "skips": "yes"}) as response:
             assert (response.status, (await response.json())["error"]) == (422, "skips: give true or false.")
+
+
+async def ask(client, name, what):
+    async with client.post(f"/control/clusters/{name}/{what}") as response:
+        return response.status
+
+
+async def maps(admin):
+    async with admin.get("/api/v1/namespaces/default/configmaps") as response:
+        return {item["metadata"]["name"] for item in (await response.json())["items"]}
+
+
+async def add_map(admin, name):
+    async with admin.post("/api/v1/namespaces/default/configmaps", json={"metadata": {"name": name}}) as response:
+        assert response.status == 201
+
+
+async def test_a_cluster_goes_back_to_its_checkpoint_as_often_as_is_asked(host):
+    async with hosts.cluster(host, "kept", skips=True) as admin, host.control() as control:
+        await add_map(admin, "before")
+        before = await maps(admin)
+        for name in ("one", "two"):
+            assert await ask(control, "kept", "checkpoint") == 200
+            await add_map(admin, name)
+            assert (await skip(control, "kept", seconds=600))[0] == 200
+            assert await maps(admin) == before | {name}
+            assert await ask(control, "kept", "rollback") == 200
+            assert await maps(admin) == before
+        assert await ask(control, "kept", "rollback") == 409
+        assert (await skip(control, "kept", seconds=0))[1]["now"] < micro(datetime.now(UTC) + timedelta(seconds=600))
+        await add_map(admin, "after")
+        assert await maps(admin) == before | {"after"}
+
+
+async def test_a_cluster_with_a_checkpoint_is_dropped_like_any_other(host):
+    async with hosts.cluster(host, "gone", skips=True), host.control() as control:
+        assert await ask(control, "gone", "checkpoint") == 200
+        async with control.delete("/control/clusters/gone") as response:
+            assert response.status == 200
+        assert await ask(control, "gone", "rollback") == 404
+
+
+async def test_only_a_cluster_whose_time_can_be_moved_on_has_checkpoints(host):
+    async with hosts.cluster(host, "plain"), host.control() as control:
+        assert await ask(control, "plain", "checkpoint") == 409
