@@ -88,6 +88,19 @@ def skip(name: str, seconds: float) -> None:
     _ask("POST", f"/control/clusters/{quote(name, safe='')}/skip", {"seconds": seconds}, SKIP_TIMEOUT_S)
 
 
+def checkpoint(name: str) -> None:
+    """Let ``rollback`` give a cluster back as it is now, processes in containers included. Raises ClusterError.
+
+    The time of the cluster has to be one that can be moved on. All connections to it end.
+    """
+    _ask("POST", f"/control/clusters/{quote(name, safe='')}/checkpoint", None, SKIP_TIMEOUT_S)
+
+
+def rollback(name: str) -> None:
+    """Give a cluster back as it was at its last checkpoint, which is one no more. Raises ClusterError."""
+    _ask("POST", f"/control/clusters/{quote(name, safe='')}/rollback", None, SKIP_TIMEOUT_S)
+
+
 def drop(name: str) -> None:
     """Drop a cluster; nothing where it is gone already."""
     try:

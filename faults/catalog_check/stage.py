@@ -9,11 +9,12 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TypeVar
 
-from faults import clock, environment, selectors, services
+from faults import clock, environment, practice, selectors, services
 from faults.catalog_check import nvsentinel_records
 from faults.catalog_check.cluster_clock import ClusterClock
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.readable import Readable
+from faults.catalog_check.run_rows import RunRows
 from faults.catalog_check.snapshot import Snapshot
 from faults.catalog_check.writable import WritableObjects
 from faults.engine import Fingerprint, compare, fingerprint
@@ -103,6 +104,18 @@ class Stage:
     def snapshot(self) -> Snapshot:
         """Return what the candidate may change, as it is now."""
         return Snapshot(self.kube, self._writable, self.namespaces)
+
+    @contextmanager
+    def copied(self) -> Iterator[ToolboxShell]:
+        """Give the cluster back as it is now when the block ends; yields the toolbox inside of it.
+
+        What was brought into the toolbox inside of the block is gone afterwards.
+        """
+        rows = RunRows(self.cluster)
+        with_patience(lambda: practice.checkpoint(self.cluster.name))
+        yield self.shell.copy()
+        practice.rollback(self.cluster.name)
+        rows.write_back()
 
     def tidy(self) -> None:
         """Take back what the candidate made and changed, before another variant. Raises ProofFailed."""

@@ -18,7 +18,7 @@ from faults.catalog_check.written_commands import WrittenCommand, follow, writte
 from faults.errors import ClusterError, FaultError
 from faults.kube.client import Obj
 from faults.models import ScenarioVersion
-from faults.packs import PackError, Solution, WrongTurn
+from faults.packs import Pack, PackError, Solution, WrongTurn
 
 WATCHED_S = 5.0
 """A wrong turn has to stay one for so long."""
@@ -94,49 +94,60 @@ class Prover:
     def run(self, *, sample: bool) -> None:
         """Prove everything, or a sample of it. Raises ProofFailed, PackError, ClusterError and FaultError."""
         with self._broken("the fault") as scene:
+            if self.pack.workspace:
+                self._play_in_copies(scene, sample=sample)
             self._check_unread(scene)
             for turn in scene.pack.wrong_turns:
                 if turn.refused:
                     self._play(scene, turn)
         if left := self.stage.differences():
             raise ProofFailed(f"taking the fault back does not restore the cluster: {'; '.join(left)}")
-        if self.pack.workspace or self.pack.requires.agent:
+        if self.pack.requires.agent:
             self._play_apart(sample=sample)
-        else:
+        elif not self.pack.workspace:
             self._play_in_turn(sample=sample)
         self.stage.tidy()
 
+    def _play_in_copies(self, scene: Scene, *, sample: bool) -> None:
+        """Play each route in a copy of the cluster, and take the fault back there: no snapshot undoes Terraform."""
+        for what, play in self._routes(scene.pack, sample=sample):
+            with _of(what), self.stage.copied() as shell:
+                play(Scene(scene.run, shell, scene.clock))
+                self.stage.take_back(scene.run)
+
     def _play_apart(self, *, sample: bool) -> None:
-        """Play each route on a fault of its own: snapshots of objects undo neither Terraform nor repairs of nodes."""
+        """Play each route on a fault of its own: snapshots of objects do not undo repairs of nodes.
+
+        A job that computes has threads, so that its cluster cannot be copied.
+        """
         at, last = 0, False
         while not last:
             with self._broken("the fault once more") as scene:
-                routes = list(self._routes(scene, sample=sample))
+                routes = list(self._routes(scene.pack, sample=sample))
                 what, play = routes[at]
                 with _of(what):
-                    play()
+                    play(scene)
             self.stage.tidy()
             at, last = at + 1, at + 1 == len(routes)
 
     def _play_in_turn(self, *, sample: bool) -> None:
         with self._broken("the fault once more") as scene:
             snapshot = self.stage.snapshot()
-            for number, (what, play) in enumerate(self._routes(scene, sample=sample)):
+            for number, (what, play) in enumerate(self._routes(scene.pack, sample=sample)):
                 with _of(what):
                     if number:
                         self._break_again(scene, snapshot)
-                    play()
+                    play(scene)
 
-    def _routes(self, scene: Scene, *, sample: bool) -> Iterator[tuple[str, Callable[[], None]]]:
+    def _routes(self, pack: Pack, *, sample: bool) -> Iterator[tuple[str, Callable[[Scene], None]]]:
         """Yield solutions, the texts and wrong turns, each with what it is called."""
-        pack = scene.pack
         for solution in pack.solutions:
-            yield f"solution {solution.key}", partial(self._solve, scene, solution)
+            yield f"solution {solution.key}", partial(self._solve, solution=solution)
         if commands := list(written_commands(pack)):
-            yield "the brief", partial(self._follow, scene, commands)
+            yield "the brief", partial(self._follow, commands=commands)
         for turn in () if sample else pack.wrong_turns:
             if not turn.refused:
-                yield f"wrong turn {turn.route.key}", partial(self._play, scene, turn)
+                yield f"wrong turn {turn.route.key}", partial(self._play, turn=turn)
 
     @contextmanager
     def _broken(self, what: str) -> Iterator[Scene]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from faults import selectors
 from faults.clock import Clock
@@ -52,6 +52,10 @@ class ToolboxShell:
         if missing := missing_toolbox(run=environment, hold_s=PATIENCE_S, clock=clock):
             raise ClusterError(f"The toolbox does not run: {missing}.")
         return cls(kube, box.namespace, meanwhile)
+
+    def copy(self) -> ToolboxShell:
+        """Return the same toolbox; what is brought there through one is not known to the other."""
+        return replace(self, _known={**self._known})
 
     def put(self, files: Mapping[str, str]) -> None:
         """Write files below the home folder, but for those that it has brought before. Raises ClusterError."""
