@@ -17,11 +17,11 @@ STAGES: dict[str | None, Obj] = {
     "quarantined": {"nodeQuarantined": "Quarantined", "userPodsEvictionStatus": "NotStarted"},
     "draining": {"userPodsEvictionStatus": "InProgress"},
     "drain-succeeded": {"userPodsEvictionStatus": "Succeeded"},
-    "remediation-succeeded": {"faultRemediated": True},
+    "remediating": {"faultRemediated": True},
     "remediation-failed": {"faultRemediated": False},
     None: {"nodeQuarantined": "UnQuarantined"},
 }
-"""State of a node -> what it says of the fatal events that led to it."""
+"""State of a node -> what it says of the fatal events that led to it; remediated: the repair has been ordered."""
 
 
 async def record(post: Post, check: str, message: str, *, code: int, action: str, uuid: str, bus: str) -> None:

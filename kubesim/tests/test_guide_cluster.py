@@ -142,4 +142,6 @@ async def test_events_are_objects_in_the_guides_cluster_and_nowhere_else():
         ]
         await w.tick(300)
         assert (["79"], "RESTART_BM", True, False, "UnQuarantined") in await events(w)
+        (fatal,) = [e for e in await w.items(EVENTS, "nvsentinel") if e["spec"]["isFatal"]]
+        assert (fatal["status"]["userPodsEvictionStatus"], fatal["status"]["faultRemediated"]) == ("Succeeded", True)
         assert ([], "NONE", False, True, None) in await events(w)
