@@ -93,7 +93,8 @@ class AgentInterview(Interview):
 
     def play_plan(self, chosen: Plan, installation: Installation, looks: Probe) -> str:
         """Go through the interview; return how it ended."""
-        self.disturber.arm(*chosen.injecting)
+        if not chosen.is_dead_man:  # a node that boots would take the faults along
+            self.disturber.arm(*chosen.injecting)
         patiently(lambda: self.services.prepare(session=self.session, actor=self.owner))
         self._heal_in_time(lambda: self.now().state == "ready")
         self.disturber.heal()

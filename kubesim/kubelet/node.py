@@ -287,8 +287,8 @@ class Kubelets:
         if (booted := self._saved.pop(f"boot/{name}", None)) is not None:
             gpus.booted = parse(booted)
         self.machines.take(self._nodes[name])
-        if booted is not None:
-            gpus.noted()
+        if devices is not None or booted is not None:  # of devices the last word may not have been reported
+            (gpus.noted if devices is None else gpus.changed)()
         self.watches.take(self._nodes[name], obj)
         self._employ(self._nodes[name])
         if (faults := self._saved.pop(f"faults/{name}", None)) is not None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 import yaml
 
-from kubesim import clusterfile
+from kubesim import clusterfile, kubelet
 from kubesim.gpu.readings import read
 from kubesim.tests.containers import run, state
 from kubesim.tests.test_gpu_containers import trainer
@@ -185,6 +185,19 @@ async def test_what_is_wrong_with_devices_survives_a_restart_of_the_simulator():
         other.restore(saved)
         assert other.board.devices[2].trouble.lost
         assert other.board.healthy() == {GPU: 7}
+
+
+async def test_a_device_that_was_healed_just_before_a_restart_is_offered_after_it():
+    async with world(count=1) as w:
+        board(w).xid(2, 79, w.clock.now())
+        await w.tick(5)
+        board(w).repair(2, w.clock.now())
+        state = json.loads(json.dumps(w.kubelets.changes()))
+        await w.kubelets.stop()
+        w.kubelets = await kubelet.start(w.client, w.clock, *w.node_names, state=state)
+        assert await counts(w) == ("8", "7")
+        await w.tick(5)
+        assert await counts(w) == ("8", "8")
 
 
 async def test_how_devices_are_given_survives_a_restart_of_the_simulator():
