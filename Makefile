@@ -53,7 +53,9 @@ torture: setup-dev $(TORTURE_STAMP) ## The long proofs: 200 crash rounds, every 
 	@status=0; $(BIN)/python -W ignore -m torture.rounds --rounds $${CRASH_ROUNDS:-200} || status=1; \
 	  $(BIN)/python -W ignore -m torture.rounds --database postgres --places practice,lent \
 	    --rounds $${POSTGRES_ROUNDS:-20} || status=1; \
-	  $(RUN_COMPARISONS) || status=1; \
+	  $(BIN)/python -W ignore -m torture.agent_rounds --rounds $${AGENT_ROUNDS:-44} || status=1; \
+  $(BIN)/python -W ignore -m torture.gpu_fault_page --check || status=1; \
+  $(RUN_COMPARISONS) || status=1; \
 	  export TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25}; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status
@@ -67,6 +69,9 @@ catalog-check: setup ## Prove every pack and variant on practice clusters (ARGS=
 xids: setup ## Write what kubesim, the faults app and the C sources use of native/xids.yaml
 	@$(BIN)/python native/generate_xids.py
 	@$(BIN)/python native/generate_sdk.py
+
+gpu-faults-doc: setup-dev ## Write docs/gpu-faults.md: what every Xid looks like in every layer, seen on practice clusters
+	@$(BIN)/python -W ignore -m torture.gpu_fault_page $(ARGS)
 
 lint: setup-dev ## Style, types, layers, templates, licences
 	@$(BIN)/python -m ruff check .

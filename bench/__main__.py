@@ -8,7 +8,8 @@ import sys
 
 import bench
 
-HELPERS = {"__main__", "figures", "installation", "live_readers", "live_scene", "preparing_scene", "programs"}
+HELPERS = {"__main__", "figures", "gpu_fault_cluster", "installation"}
+HELPERS |= {"live_readers", "live_scene", "preparing_scene", "programs"}
 
 
 def names() -> list[str]:
@@ -18,10 +19,11 @@ def names() -> list[str]:
 
 def main(arguments: list[str]) -> int:
     """Run the named benchmark; 2 where there is none of that name, else what it returns."""
-    if len(arguments) != 1 or arguments[0] not in names():
+    name = arguments[0].replace("-", "_") if len(arguments) == 1 else ""
+    if name not in names():
         print(f"error: name a benchmark. Run: make bench NAME={names()[0]}   (there are: {', '.join(names())})")
         return 2
-    return int(importlib.import_module(f"bench.{arguments[0]}").main() or 0)
+    return int(importlib.import_module(f"bench.{name}").main() or 0)
 
 
 if __name__ == "__main__":

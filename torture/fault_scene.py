@@ -7,6 +7,7 @@ node's agent begins it.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,7 @@ from kubesim.tests.test_gpu_containers import PYTORCH, trainer
 from kubesim.tests.world import World, container, pod, world
 
 Obj = dict[str, Any]
+Stages = tuple[tuple[Stage, float | None], ...]
 ADDONS = ("gpu-operator", "monitoring", "nvsentinel")
 GPU = 0
 NAME, HOLDER, MAX_S = "shown", "page", 3600
@@ -30,17 +32,18 @@ TRAINING = ("sh", "-c", "python /workspace/train.py; sleep 1000000")
 NEW_PROCESS = "python -c 'import torch; print(torch.zeros(1, device=\"cuda\"))'"
 NVIDIA_SMI = "nvidia-smi -i 0 --query-gpu=index,name,ecc.errors.uncorrected.volatile.total --format=csv"
 PROMETHEUS = "curl -s 'http://prometheus.monitoring:9090/api/v1/query?query=DCGM_FI_DEV_XID_ERRORS'"
-EXPORTER = "curl -s http://nvidia-dcgm-exporter.gpu-operator:9400/metrics | grep '^DCGM_FI_DEV_XID_ERRORS{gpu=\"0\"'"
-STEP_S, SCRAPE_S, PATIENCE_S, SENTINEL_S = 2, 15, 60, 420
+STEP_S, SCRAPE_S, SENTINEL_S = 2, 16, 420
+MAX_START_S = 900
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """The words of a command: its status (None where it gave no answer), and what it wrote."""
+    """The words of a command: its status (None where it gave no answer), what it wrote, and how long it took."""
 
     command: str
     status: int | None
     text: str
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,40 @@ class Seen:
     nvidia_smi: Spoken
     running: str
     new: Spoken
-    exporter: Spoken
     prometheus: tuple[Obj, ...]
     changed: tuple[tuple[str, str, str], ...]
-    stages: tuple[tuple[Stage, float | None], ...]
+    stages: Stages
     verdict: Verdict
-    healed: bool
+    offers: str
+
+
+class Typed:
+    """A command that was typed in a container; it runs while the clock moves."""
+
+    def __init__(self, w: World, one: Obj, where: str, command: str) -> None:
+        self._w, self._command = w, command
+        self._out, self._err = Sink(), Sink()
+        begun = w.kubelets.containers.exec(one, where, ("sh", "-c", command))
+        self._began = self._ended = w.clock.now()
+        self._task = asyncio.ensure_future(begun(Stdio(None, self._out, self._err)))
+        self._task.add_done_callback(self._note_end)
+
+    def _note_end(self, task: asyncio.Future[int]) -> None:
+        self._ended = self._w.clock.now()
+
+    async def answered(self) -> Spoken:
+        """Return the answer of a command that waits for nothing."""
+        while not self._task.done():
+            await self._w.tick(0)
+        return self.told()
+
+    def told(self) -> Spoken:
+        """Return the answer, if there is one by now."""
+        text = (self._out.data + self._err.data).decode()
+        if not self._task.done():
+            self._task.cancel()
+            return Spoken(self._command, None, text, 0.0)
+        return Spoken(self._command, int(self._task.result()), text, (self._ended - self._began).total_seconds())
 
 
 class FaultScene:
@@ -75,24 +106,28 @@ class FaultScene:
         await self.w.create("pods", pod("train", trainer(1, command=TRAINING), nodeName=self.node))
         desk = pod("desk", container(PYTORCH, "sleep", "1000000"), nodeName=self.w.node_names[1])
         await self.w.create("pods", desk)
-        await self.w.tick(120)
+        for _ in range(MAX_START_S // STEP_S):
+            await self.w.tick(STEP_S)
+            if all([await self._runs("train"), await self._runs("desk")]):
+                break
+        await self.w.tick(60)
+
+    async def _runs(self, name: str) -> bool:
+        return (await self.w.pod(name))["status"].get("phase") == "Running"
 
     async def show(self, xid: int) -> Seen:
-        """Let an Xid happen, and look at every layer."""
+        """Let an Xid happen, and look at every layer. What waits for the device answers while NVSentinel works."""
         before, at = await self._node(), self.w.clock.now()
         log_before = await self._log()
         self._begin(xid, at)
         await self.w.tick(STEP_S)
-        log = tuple((await self._log())[len(log_before) :])
-        nvidia_smi = await self.ask_driver(NVIDIA_SMI)
-        running, after = self._running(), await self._node()
-        new = await self.ask_train(NEW_PROCESS)
-        await self.w.tick(SCRAPE_S)
-        exporter, found = await self.ask_desk(EXPORTER), await self._series()
-        stages, verdict = await self._follow(GpuFault(self.node, GPU, xid, at))
+        log, running, after = (await self._log())[len(log_before) :], self._running(), await self._node()
+        nvidia_smi, new = await self.type_driver(NVIDIA_SMI), await self.type_train(NEW_PROCESS)
+        found, stages, verdict = await self._follow(GpuFault(self.node, GPU, xid, at))
         changed = tuple((key, before.get(key, "-"), after[key]) for key in after if after[key] != before.get(key))
-        healed = (await self._node())[ALLOCATABLE] == before[ALLOCATABLE]
-        return Seen(xid, log, nvidia_smi, running, new, exporter, found, changed, stages, verdict, healed)
+        offers = (await self._node())[ALLOCATABLE]
+        told = nvidia_smi.told(), running, new.told()
+        return Seen(xid, tuple(log), *told, found, changed, stages, verdict, offers)
 
     def _begin(self, xid: int, at: datetime) -> None:
         faults = self.w.kubelets.machines.faults(self.node)
@@ -105,7 +140,7 @@ class FaultScene:
         return {ALLOCATABLE: str(node["status"]["allocatable"]["nvidia.com/gpu"])} | conditions
 
     async def _log(self) -> list[str]:
-        return (await self.ask_driver("dmesg")).text.splitlines()
+        return (await (await self.type_driver("dmesg")).answered()).text.splitlines()
 
     def _running(self) -> str:
         """Return the last line of the training's own log that tells how it is."""
@@ -113,56 +148,39 @@ class FaultScene:
         errors = [line for line in lines if "Error" in line]
         return errors[-1] if errors else next(line for line in reversed(lines) if "step" in line)
 
-    async def ask_train(self, command: str) -> Spoken:
+    async def type_train(self, command: str) -> Typed:
         """Type a command in the training's container."""
-        return await self._ask(await self.w.pod("train"), "main", command)
+        return Typed(self.w, await self.w.pod("train"), "main", command)
 
-    async def ask_desk(self, command: str) -> Spoken:
-        """Type a command in a pod on another node."""
-        return await self._ask(await self.w.pod("desk"), "main", command)
-
-    async def ask_driver(self, command: str) -> Spoken:
+    async def type_driver(self, command: str) -> Typed:
         """Type a command in the driver's pod on the node."""
         pods = await self.w.items("pods", "gpu-operator")
         driver = next(one for one in pods if self._is_driver(one))
-        return await self._ask(driver, driver["spec"]["containers"][0]["name"], command)
+        return Typed(self.w, driver, driver["spec"]["containers"][0]["name"], command)
 
     def _is_driver(self, one: Obj) -> bool:
         is_here = one["spec"].get("nodeName") == self.node
         return bool(is_here and one["metadata"]["name"].startswith("nvidia-driver-daemonset"))
 
-    async def _ask(self, one: Obj, where: str, command: str) -> Spoken:
-        """Run a command while time passes: what waits for a device answers late, or never."""
-        out, err = Sink(), Sink()
-        begun = self.w.kubelets.containers.exec(one, where, ("sh", "-c", command))
-        task = asyncio.ensure_future(begun(Stdio(None, out, err)))
-        for _ in range(0, PATIENCE_S, STEP_S):
-            await self.w.tick(0)
-            if task.done():
-                break
-            await self.w.tick(STEP_S)
-        text = (out.data + err.data).decode()
-        if not task.done():
-            task.cancel()
-            return Spoken(command, None, text)
-        return Spoken(command, int(task.result()), text)
-
     async def _series(self) -> tuple[Obj, ...]:
-        answer = await self.ask_desk(PROMETHEUS)
-        return tuple(_of_gpu(answer.text, self.node))
+        typed = Typed(self.w, await self.w.pod("desk"), "main", PROMETHEUS)
+        return tuple(_of_gpu((await typed.answered()).text, self.node))
 
-    async def _follow(self, fault: GpuFault) -> tuple[tuple[tuple[Stage, float | None], ...], Verdict]:
-        """Watch NVSentinel until it is through, or for long enough."""
+    async def _follow(self, fault: GpuFault) -> tuple[tuple[Obj, ...], Stages, Verdict]:
+        """Watch NVSentinel until it is through, or for long enough; read Prometheus after its next scrape."""
         seen: dict[str, datetime] = {}
-        for _ in range(0, SENTINEL_S, STEP_S):
+        found: tuple[Obj, ...] = ()
+        for second in range(0, SENTINEL_S, STEP_S):
             await self.w.tick(STEP_S)
+            if second == SCRAPE_S:
+                found = await self._series()
             watched, now = await self._watched(), self.w.clock.now()
             stages = find_stages(fault, watched, seen)
             for stage in stages:
                 if str(stage.state) == "done":
                     seen.setdefault(stage.name, stage.at or now)
         times = {name: (at - fault.at).total_seconds() for name, at in seen.items()}
-        return tuple((stage, times.get(stage.name)) for stage in stages), judge(fault, stages, watched, now)
+        return found, tuple((stage, times.get(stage.name)) for stage in stages), judge(fault, stages, watched, now)
 
     async def _watched(self) -> Watched:
         orders = [
@@ -176,8 +194,6 @@ ALLOCATABLE = "allocatable nvidia.com/gpu"
 
 
 def _of_gpu(answer: str, node: str) -> Sequence[Obj]:
-    import json
-
     rows = json.loads(answer)["data"]["result"]
     return [row for row in rows if row["metric"]["node"] == node and row["metric"]["gpu"] == str(GPU)]
 
