@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     logging.basicConfig(level="INFO", stream=sys.stdout, format='level=%(levelname)s msg="%(message)s"')
     clock = NodeClock()
-    kernel = KernelLog(clock, given.kmsg)
+    kernel = KernelLog(clock, given.kmsg, module=given.module)
     try:
         if os.geteuid() == 0:
             prepare_folder(given.state)
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--base-path", type=_base_path, default="", help="answer below this path alone")
     parser.add_argument("--state", type=Path, default=STATE, help="the folder of the node that outlives the agent")
     parser.add_argument("--kmsg", type=Path, default=kernel_log.DEVICE, help="the kernel log, or a file in its place")
+    parser.add_argument("--module", type=Path, default=kernel_log.MODULE, help="the device of deploy/driver-log")
     parser.add_argument("--gpus", type=Path, default=gpus.FOLDER, help="the folder in which the driver lists GPUs")
     parser.add_argument("--listen", default="0.0.0.0", help="address to listen on")  # noqa: S104 - in a pod
     parser.add_argument("--log-requests", action="store_true", help="tell of every change that is asked for")

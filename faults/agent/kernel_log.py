@@ -20,6 +20,8 @@ from faults.agent.driver_lines import Lines
 from faults.agent.refusals import not_permitted, too_many
 
 DEVICE = Path("/dev/kmsg")
+MODULE = Path("/dev/driver-log")
+"""The device of deploy/driver-log: the kernel itself writes what comes there, as it does for the driver."""
 SWITCH = Path("/proc/sys/kernel/printk_devkmsg")
 MAX_RECORD = 976
 """Bytes of one record: the kernel's 1024 less what it adds itself."""
@@ -28,9 +30,10 @@ ERROR, INFO = 3, 6
 BURST, PERIOD_S = 10, 5.1
 """Lines that the kernel takes from one opener in five seconds where kernel.printk_devkmsg is ``ratelimit``; it drops
 the others without a word."""
-WRITERS = {"driver": "", "doubled": "NVRM: ", "kernel": "kernel: "}
+BY_MODULE = "module"
+WRITERS = {"driver": "", "doubled": "NVRM: ", "kernel": "kernel: ", BY_MODULE: ""}
 """Prefixes: none, as in dmesg of a real fault; what journald takes for the identifier and strips, so that readers of
-journald's messages find ``NVRM: Xid`` there."""
+journald's messages find ``NVRM: Xid`` there. The module's lines need none: they are the kernel's own."""
 RECORD = re.compile(r"\d+,(\d+),\d+,[^;]*;([^\n]*)")
 
 
@@ -45,7 +48,7 @@ class Record:
 class KernelLog:
     """The log of a node. ``refusal`` says why it cannot be written to; empty where it can."""
 
-    def __init__(self, clock: NodeClock, path: Path = DEVICE, switch: Path = SWITCH) -> None:
+    def __init__(self, clock: NodeClock, path: Path = DEVICE, switch: Path = SWITCH, module: Path = MODULE) -> None:
         self._clock, self._path = clock, path
         self._written: deque[float] = deque()
         self.records: deque[Record] = deque(maxlen=MAX_KEPT)
@@ -56,6 +59,7 @@ class KernelLog:
             self._out = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         except OSError as error:
             self.refusal = _explain(error, path, self._mode)
+        self._module, self.module_refusal = _open_module(module)
         self._in = self._open_reader()
         self.refresh()
 
@@ -72,7 +76,7 @@ class KernelLog:
 
     def close(self) -> None:
         """Close both ends."""
-        for number in {self._out, self._in} - {-1}:
+        for number in {self._out, self._in, self._module} - {-1}:
             os.close(number)
 
     def require_room(self, count: int) -> None:
@@ -86,22 +90,30 @@ class KernelLog:
             text = f"the kernel takes {BURST} lines of a program in 5 s (kernel.printk_devkmsg is {self._mode})"
             raise too_many(f"{text}; try again", retry_after=5)
 
-    def write(self, level: int, lines: Lines) -> None:
+    def require_module(self) -> None:
+        """Refuse where the kernel has not the module that writes for us."""
+        if self.module_refusal:
+            raise not_permitted(self.module_refusal)
+
+    def write(self, level: int, lines: Lines, *, by_module: bool = False) -> None:
         """Write lines, each at its time, and see that they are in the log. Raises Refusal."""
-        self.require_room(len(lines))
+        self.require_room(0 if by_module else len(lines))
         self.refresh()
         before, start = self.end, 0
         for after, text in lines:
             self._clock.wait_until(start + after * 1000)
-            self._put(f"<{level}>{text}")
+            if by_module:
+                self._send(self._module, text)  # of the driver's own level
+            else:
+                self._written.append(self._clock.seconds())
+                self._send(self._out, f"<{level}>{text}")
             start = start or time.monotonic_ns()
         self._check({text for _, text in lines}, before)
 
-    def _put(self, record: str) -> None:
-        self._written.append(self._clock.seconds())
+    def _send(self, number: int, record: str) -> None:
         try:
             # One write is one record; readers see it before the next one comes only if it ends its line.
-            os.write(self._out, record.encode()[: MAX_RECORD - 1] + b"\n")
+            os.write(number, record.encode()[: MAX_RECORD - 1] + b"\n")
         except OSError as error:
             raise not_permitted(_explain(error, self._path, self._mode)) from error
 
@@ -138,6 +150,20 @@ def _next_record(number: int) -> bytes | None:
             return None
         except BrokenPipeError:
             continue
+
+
+def _open_module(path: Path) -> tuple[int, str]:
+    """Open the module's device; return what is in the way, and what to do, where it cannot be."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), ""
+    except OSError as error:
+        reasons = {
+            errno.ENOENT: "the module is not loaded on this node; build and load it there (deploy/driver-log, which "
+            "needs the kernel's headers) and start the agent again, or take another writer",
+            errno.EACCES: f"user id {os.geteuid()} may not write to it; start the agent as root, which it gives up",
+            errno.EPERM: "the container has no right to the device; it needs securityContext.privileged",
+        }
+        return -1, f"writer: {BY_MODULE}: {path}: {reasons.get(error.errno or 0, error.strerror)}"
 
 
 def _text(path: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from faults.agent.clocks import NodeClock
 from faults.agent.driver_lines import Lines, reset_line, xid_lines
 from faults.agent.gpus import FOLDER, Gpu, list_gpus
-from faults.agent.kernel_log import ERROR, INFO, WRITERS, KernelLog, Record
+from faults.agent.kernel_log import BY_MODULE, ERROR, INFO, WRITERS, KernelLog, Record
 from faults.agent.refusals import Refusal, invalid, too_many, unsupported
 from faults.agent.state import Fault, StateFile
 
@@ -95,7 +95,7 @@ class NodeFaults:
         gpu = self.gpu(wanted.gpu_id)
         self._log.refresh()
         lines = self._lines(wanted, gpu)
-        self._log.require_room(len(lines))
+        self._require_writer(wanted, len(lines))
         state.faults[wanted.fault_id], state.last = replace(wanted, after=self._log.end), now
         self._file.save(state)
         self._write(wanted, lines)
@@ -127,6 +127,12 @@ class NodeFaults:
             with suppress(Refusal):  # in the file they are over as well: they have their moment
                 self._file.save(state)
 
+    def _require_writer(self, fault: Fault, count: int) -> None:
+        if fault.writer == BY_MODULE:
+            self._log.require_module()
+        else:
+            self._log.require_room(count)
+
     def _lines(self, fault: Fault, gpu: Gpu) -> Lines:
         named = _named_gpus(self._log.records)
         announce = bool(gpu.uuid) and gpu.bus not in {*named, *self._state.announced}
@@ -134,7 +140,8 @@ class NodeFaults:
 
     def _write(self, fault: Fault, lines: Lines) -> None:
         try:
-            self._log.write(ERROR, [(after, WRITERS[fault.writer] + text) for after, text in lines])
+            worded = [(after, WRITERS[fault.writer] + text) for after, text in lines]
+            self._log.write(ERROR, worded, by_module=fault.writer == BY_MODULE)
         except Refusal:
             del self._state.faults[fault.fault_id]
             self._file.save(self._state)

@@ -26,7 +26,7 @@ PARTS = ("library", "module", "toolkit")
 RESOURCES = ("memory", "disk", "inodes", "pids")
 TROUBLES = ("throttle", "overheat", "memory_pressure", "compute_overload")
 LAYERS = ("combined", "log", "cuda")
-WRITERS = ("driver", "doubled", "kernel")
+WRITERS = ("driver", "doubled", "kernel", "module")
 """Forms of the lines on real nodes, for readers of dmesg and of journald (faults/agent/kernel_log.py)."""
 MAX_GPUS = 16
 NO_LEASE = AgentLease("nobody")

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from faults.agent import kernel_log
 from faults.agent.api import AgentApi
 from faults.agent.clocks import NodeClock
 from faults.agent.http_server import HttpServer
@@ -61,7 +62,7 @@ class RealAgent:
 
     def __init__(self, folder: Path, *, base: str = BASE, gpus: int = 8) -> None:
         self.folder, self.base, self.clock = folder, base, MovedClock()
-        self.kmsg = folder / "kmsg"
+        self.kmsg, self.module = folder / "kmsg", kernel_log.MODULE
         self.kmsg.touch()
         (folder / "state").mkdir(exist_ok=True)
         if not (folder / "gpus").exists():
@@ -70,7 +71,7 @@ class RealAgent:
 
     def start(self) -> None:
         """Start, as after a crash: with what is in the files alone."""
-        self.log = KernelLog(self.clock, self.kmsg)
+        self.log = KernelLog(self.clock, self.kmsg, module=self.module)
         self.faults = NodeFaults(self.clock, self.log, StateFile(self.folder / "state"), self.folder / "gpus")
         self._loop = asyncio.new_event_loop()
         self.api = AgentApi("gpu-1", self.base, self.clock, self.faults)

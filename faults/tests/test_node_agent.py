@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from conftest import ROOT
 from faults.agent import kernel_log
 from faults.agent.driver_lines import known_xids, xid_lines
 from faults.agent.gpus import Gpu, list_gpus
@@ -87,6 +88,35 @@ def test_each_writer_is_found_by_the_readers_that_it_is_for(agent, writer, dmesg
     message = re.sub(r"^[\w-]+: ", "", line)  # journald takes the first word for the identifier
     assert bool(NVSENTINEL.search(message)) is journald_finds
     assert bool(DCGM.search(f"3,1,1,-;{line}")) is dcgm_finds
+
+
+def test_the_module_gets_the_bare_line_and_no_level(agent):
+    agent.module = agent.kmsg  # what is written to the module's device is in the kernel's log
+    agent.restart()
+    assert inject(agent, code=94, writer="module")[0] == 200
+    lines = agent.lines()
+    assert [line.split(":")[0] for line in lines] == ["NVRM", "NVRM"]
+    assert "94, Contained" in lines[1]
+    agent.ask("POST", "/recover", {"fault_id": "one"})
+    assert agent.lines()[-1].startswith("<6>nvsentinel-gpu-reset: ")
+
+
+def test_without_the_module_its_writer_is_refused_with_what_to_do(agent):
+    status, said = inject(agent, writer="module")
+    assert (status, said["code"]) == (503, "not_permitted")
+    assert "/dev/driver-log: the module is not loaded on this node; build and load it there" in said["detail"]
+    assert agent.lines() == []
+    assert agent.ask("GET", "/faults")[1]["count"] == 0
+    assert inject(agent, writer="driver")[0] == 200
+
+
+def test_the_kernel_module_takes_what_the_agent_writes_and_nothing_longer():
+    source = (ROOT / "deploy/driver-log/driver_log.c").read_text(encoding="utf-8")
+    assert f"#define MAX_LINE {kernel_log.MAX_RECORD}\n" in source
+    assert f'.name = "{kernel_log.MODULE.name}",' in source
+    prefix = re.search(r'#define PREFIX "(.+)"', source)[1]
+    texts = [text for code in known_xids() for _, text in xid_lines(code, GPU, announce=True)]
+    assert all(text.startswith(prefix) and text.isascii() and text.isprintable() for text in texts)
 
 
 def test_every_xid_of_the_table_is_known_and_fits_what_the_kernel_takes_at_once():
@@ -189,7 +219,7 @@ def test_the_kernels_own_limit_is_kept_instead_of_losing_lines(tmp_path):
 
 
 def test_lines_that_do_not_get_into_the_log_are_no_fault(agent, monkeypatch):
-    monkeypatch.setattr(KernelLog, "_put", lambda self, record: None)
+    monkeypatch.setattr(KernelLog, "_send", lambda self, number, record: None)
     status, said = inject(agent)
     assert (status, agent.ask("GET", "/faults")[1]["count"]) == (503, 0)
     assert "did not get into the kernel log" in said["detail"]
