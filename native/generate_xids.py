@@ -15,9 +15,7 @@ import yaml
 NATIVE = Path(__file__).resolve().parent
 TABLE = NATIVE / "xids.yaml"
 ROOT = NATIVE.parent
-KUBESIM, FAULTS = Path("kubesim/gpu/xids.yaml"), Path("faults/xids.json")
-C_FOLDERS = (Path("native/src"),)
-BEGIN, END = "/* xids: the rows that `make xids` writes */", "/* xids: end */"
+KUBESIM, FAULTS, LIBRARY = Path("kubesim/gpu/xids.yaml"), Path("faults/xids.json"), Path("native/src/xids.def")
 OF_KUBESIM = ("process", "victims", "recovery", "device", "ecc", "remap", "link", "follow")
 OF_FAULTS = ("name", "severity", "catalog", "cuda", "nvml", "nvsentinel", "victims")
 Table = dict[str, Any]
@@ -45,16 +43,7 @@ def read() -> Table:
 
 def generated(table: Table) -> dict[Path, str]:
     """Return the content of each generated file, by its path from the root."""
-    found = {KUBESIM: for_kubesim(table), FAULTS: for_faults(table)}
-    for path in c_sources():
-        found[path] = with_rows((ROOT / path).read_text(encoding="utf-8"), c_rows(table))
-    return found
-
-
-def c_sources() -> list[Path]:
-    """Return the C sources that have a place for the rows."""
-    files = [file for folder in C_FOLDERS for file in sorted((ROOT / folder).rglob("*.c"))]
-    return [file.relative_to(ROOT) for file in files if BEGIN in file.read_text(encoding="utf-8")]
+    return {KUBESIM: for_kubesim(table), FAULTS: for_faults(table), LIBRARY: for_library(table)}
 
 
 def for_kubesim(table: Table) -> str:
@@ -111,23 +100,14 @@ def preload(row: Table) -> int:
     return int(row["cuda"].get("preload", row["cuda"]["running"] or row["cuda"]["new"]))
 
 
-def c_rows(table: Table) -> str:
-    """Return the rows of the C sources' table."""
-    rows = [
-        f'\t{{ {code}, {preload(row)}, "{row["name"]}" }}, /* {table["cuda_errors"][preload(row)][1]} */'
+def for_library(table: Table) -> str:
+    """Return the rows of the native library: what its calls give, and the ECC errors that NVML counts."""
+    head = "/* From xids.yaml: Xid; errors of running and of new processes, of NVML; ECC errors; the variables'. */\n"
+    rows = (
+        (code, row["cuda"]["running"], row["cuda"]["new"], row["nvml"], row.get("ecc", 0), preload(row))
         for code, row in table["xids"].items()
-        if preload(row)
-    ]
-    return "\n".join(rows)
-
-
-def with_rows(source: str, rows: str) -> str:
-    """Return a C source with the rows between its two marks."""
-    head, _, rest = source.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not end:
-        raise ValueError(f"A C source has {BEGIN} and no {END}")
-    return f"{head}{BEGIN}\n{rows}\n\t{END}{tail}"
+    )
+    return head + "".join(f"XID({', '.join(map(str, row))})\n" for row in rows)
 
 
 if __name__ == "__main__":

@@ -41,8 +41,8 @@ def test_the_table_is_all_that_is_read_of_a_source():
 
 
 def test_the_library_of_the_product_compiles():
-    source = Path("native/src/cuda_fault.c").read_text()
-    assert FaultRow(79, 100, "GPU has fallen off the bus") in read_table(source, "cuda_fault.c")
+    source = Path("faults/sdk/cuda-fault-injection/fake_cuda_xid79.c").read_text()
+    assert FaultRow(79, 100, "GPU has fallen off the bus") in read_table(source, "fake_cuda_xid79.c")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,351 @@
+/* Decides whether a call fails, blocks or is late. Everything here runs only while a fault is armed or a context of the process is dead. */
+#include "fault.h"
+
+#include <errno.h>
+#include <time.h>
+
+#include "control.h"
+#include "device.h"
+#include "node.h"
+#include "real.h"
+
+enum role { UNDECIDED, RUNNING, LATECOMER };
+
+/* What the process remembers of the fault in a place. */
+struct memory {
+	_Atomic uint64_t id;
+	_Atomic uint64_t calls;
+	_Atomic int role;
+	_Atomic uint64_t asked, meant; /* by device: whether it was asked, and whether the fault is one of it */
+};
+
+static struct memory memories[CONTROL_FAULTS];
+static _Atomic uint64_t used;           /* devices on which a context was made */
+static _Atomic int dead[MOST_DEVICES];  /* the error of a dead context, by device */
+static atomic_bool any_dead;
+static _Thread_local int depth __attribute__((tls_model("initial-exec"))); /* > 0 within a call of the runtime */
+
+static uint64_t bit(int device)
+{
+	return UINT64_C(1) << (device & 63);
+}
+
+static struct memory *memory_of(int place, const uint64_t fault[FAULT_WORDS])
+{
+	struct memory *memory = &memories[place];
+	uint64_t known = atomic_load(&memory->id);
+
+	if (known != fault[FAULT_ID] && atomic_compare_exchange_strong(&memory->id, &known, fault[FAULT_ID])) {
+		atomic_store(&memory->calls, 0);
+		atomic_store(&memory->role, UNDECIDED);
+		atomic_store(&memory->asked, 0);
+		atomic_store(&memory->meant, 0);
+	}
+	return memory;
+}
+
+static bool meant(struct memory *memory, const uint64_t fault[FAULT_WORDS], int device)
+{
+	bool answer;
+
+	if (fault[FAULT_TARGET] == TARGET_ANY)
+		return true;
+	if (device >= 0 && (atomic_load(&memory->asked) & bit(device)))
+		return (atomic_load(&memory->meant) & bit(device)) != 0;
+	answer = device_is_meant(fault, device);
+	if (device >= 0) {
+		if (answer)
+			atomic_fetch_or(&memory->meant, bit(device));
+		atomic_fetch_or(&memory->asked, bit(device));
+	}
+	return answer;
+}
+
+/* Whether the process used the GPU before the fault came is decided at the first call that could notice it, once. */
+static enum role role_of(struct memory *memory)
+{
+	int undecided = UNDECIDED;
+
+	atomic_compare_exchange_strong(&memory->role, &undecided, atomic_load(&used) != 0 ? RUNNING : LATECOMER);
+	return (enum role)atomic_load(&memory->role);
+}
+
+/* splitmix64 (Vigna, public domain): the same seed gives every candidate the same calls. */
+static uint64_t mixed(uint64_t value)
+{
+	value += UINT64_C(0x9e3779b97f4a7c15);
+	value = (value ^ value >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	value = (value ^ value >> 27) * UINT64_C(0x94d049bb133111eb);
+	return value ^ value >> 31;
+}
+
+/* Faults by count or by chance begin while a program works; the calls inside a call of the runtime are part of that one. */
+static bool due(struct memory *memory, const uint64_t fault[FAULT_WORDS])
+{
+	uint64_t number;
+
+	if (fault[FAULT_AFTER_CALLS] == 0 && fault[FAULT_CHANCE] == 0)
+		return true;
+	if (depth > 0)
+		return false;
+	number = atomic_fetch_add(&memory->calls, 1);
+	if (number < fault[FAULT_AFTER_CALLS])
+		return false;
+	return fault[FAULT_CHANCE] == 0 || mixed(fault[FAULT_SEED] ^ mixed(number)) >> 32 < fault[FAULT_CHANCE];
+}
+
+static void sleep_for(uint64_t nanoseconds)
+{
+	struct timespec time = { (time_t)(nanoseconds / UINT64_C(1000000000)), (long)(nanoseconds % UINT64_C(1000000000)) };
+
+	while (nanosleep(&time, &time) != 0 && errno == EINTR)
+		;
+}
+
+/* Blocks as long as the fault is there, at most for so long (0: without end). */
+static void blocked(int place, uint64_t id, uint64_t nanoseconds)
+{
+	const uint64_t step = 20000000;
+	uint64_t end = now_ns() + nanoseconds;
+
+	while (control_still(place, id) && (nanoseconds == 0 || now_ns() < end))
+		sleep_for(nanoseconds != 0 && end - now_ns() < step ? end - now_ns() : step);
+}
+
+static bool by_chance_or_count(const uint64_t fault[FAULT_WORDS])
+{
+	return fault[FAULT_CHANCE] != 0 || fault[FAULT_AFTER_CALLS] != 0;
+}
+
+/* The error of a call of this kind on a device of the fault, 0 for none. */
+static int error_of(struct memory *memory, const uint64_t fault[FAULT_WORDS], enum kind kind)
+{
+	enum role role;
+
+	if (kind == KIND_RESET || kind == KIND_COLLECTIVE)
+		return 0;
+	if (!due(memory, fault))
+		return 0;
+	role = role_of(memory);
+	if (role == RUNNING || by_chance_or_count(fault))
+		return kind == KIND_START ? 0 : (int)fault[FAULT_RUNNING];
+	if (fault[FAULT_FLAGS] & FLAG_REFUSE)
+		return (int)fault[FAULT_NEW];
+	return kind == KIND_CONTEXT ? (int)fault[FAULT_NEW] : 0;
+}
+
+static void dies(int device, int error)
+{
+	int alive = 0;
+
+	if (device < 0)
+		device = 0;
+	if (device < MOST_DEVICES && atomic_compare_exchange_strong(&dead[device], &alive, error)) {
+		atomic_store(&any_dead, true);
+		control_keep_asking();
+	}
+}
+
+static int death_of(enum kind kind, int device)
+{
+	if (!atomic_load_explicit(&any_dead, memory_order_relaxed) || kind == KIND_START || kind == KIND_RESET)
+		return 0;
+	if (device < 0)
+		device = device_current();
+	return atomic_load(&dead[device < 0 || device >= MOST_DEVICES ? 0 : device]);
+}
+
+static bool too_much(const uint64_t fault[FAULT_WORDS], uint64_t bytes)
+{
+	static void *_Atomic known;
+	int (*call)(size_t *, size_t *) = (int (*)(size_t *, size_t *))atomic_load(&known);
+	size_t free_bytes, total;
+
+	if (call == NULL) {
+		call = (int (*)(size_t *, size_t *))real_named(DRIVER, "cuMemGetInfo_v2");
+		atomic_store(&known, (void *)call);
+	}
+	if (call == NULL || call(&free_bytes, &total) != 0)
+		return bytes > fault[FAULT_MEMORY];
+	return bytes > fault[FAULT_MEMORY] || total - free_bytes > fault[FAULT_MEMORY] - bytes;
+}
+
+/* What else a fault does to a call: less memory, later, or not before it is over. */
+static int slowed(int place, const uint64_t fault[FAULT_WORDS], enum kind kind, uint64_t bytes)
+{
+	if (fault[FAULT_MEMORY] != 0 && kind == KIND_ALLOCATE && bytes != 0 && too_much(fault, bytes))
+		return ERROR_OUT_OF_MEMORY;
+	if (fault[FAULT_LATENCY] != 0 && depth == 0 && (kind == KIND_LAUNCH || kind == KIND_WAIT))
+		sleep_for(fault[FAULT_LATENCY]);
+	if (fault[FAULT_FLAGS] & FLAG_NCCL_HANG) {
+		if (kind == KIND_WAIT)
+			blocked(place, fault[FAULT_ID], 0);
+		if (kind == KIND_QUERY)
+			return ERROR_NOT_READY;
+	}
+	return PASS;
+}
+
+static int by_place(int place, enum kind kind, int device, uint64_t bytes)
+{
+	uint64_t fault[FAULT_WORDS];
+	struct memory *memory;
+	int error;
+
+	if (!control_fault(place, fault))
+		return PASS;
+	memory = memory_of(place, fault);
+	if (fault[FAULT_TARGET] != TARGET_ANY && device < 0)
+		device = device_current();
+	if (!meant(memory, fault, device))
+		return PASS;
+	error = error_of(memory, fault, kind);
+	if (error == 0)
+		return slowed(place, fault, kind, bytes);
+	if (fault[FAULT_HANG] != 0)
+		blocked(place, fault[FAULT_ID], fault[FAULT_HANG]);
+	if (fault[FAULT_FLAGS] & FLAG_STICKY && atomic_load(&memory->role) == RUNNING)
+		dies(device >= 0 ? device : device_current(), error);
+	return error;
+}
+
+static int decided(enum kind kind, int device, uint64_t bytes)
+{
+	int saved = errno, error = death_of(kind, device), answer;
+
+	if (error != 0)
+		return error;
+	for (int place = 0; place < CONTROL_FAULTS; place++)
+		if ((answer = by_place(place, kind, device, bytes)) != PASS) {
+			errno = saved;
+			return answer;
+		}
+	errno = saved;
+	return PASS;
+}
+
+int fault_in_driver(enum kind kind, int device, uint64_t bytes)
+{
+	return control_disarmed() ? PASS : decided(kind, device, bytes);
+}
+
+/* A process without a context learns of the fault where the runtime starts the driver, and there alone. */
+int fault_in_runtime(enum kind kind)
+{
+	if (control_disarmed() || kind == KIND_START || atomic_load(&used) == 0)
+		return PASS;
+	return decided(kind, -1, 0);
+}
+
+void runtime_begins(void)
+{
+	depth++;
+}
+
+void runtime_ends(void)
+{
+	depth--;
+}
+
+/* The first armed fault for which `wanted` gives an answer. */
+static int first(int (*wanted)(struct memory *memory, const uint64_t fault[FAULT_WORDS]))
+{
+	uint64_t fault[FAULT_WORDS];
+	int saved = errno, answer = PASS;
+
+	for (int place = 0; place < CONTROL_FAULTS && answer == PASS; place++)
+		if (control_fault(place, fault))
+			answer = wanted(memory_of(place, fault), fault);
+	errno = saved;
+	return answer;
+}
+
+static bool late(struct memory *memory, const uint64_t fault[FAULT_WORDS])
+{
+	return !by_chance_or_count(fault) && fault[FAULT_NEW] != 0 && role_of(memory) == LATECOMER;
+}
+
+static int without_driver(struct memory *memory, const uint64_t fault[FAULT_WORDS])
+{
+	return late(memory, fault) ? (int)fault[FAULT_NEW] : PASS;
+}
+
+int fault_without_driver(void)
+{
+	return control_disarmed() || real_seen(DRIVER) ? PASS : first(without_driver);
+}
+
+/* The fault of a place if the process, which came after it, does not find its device. */
+static bool hides(int place, uint64_t fault[FAULT_WORDS])
+{
+	return control_fault(place, fault) && fault[FAULT_FLAGS] & FLAG_HIDE && late(memory_of(place, fault), fault);
+}
+
+static bool is_hidden(const struct gpu *gpu, int number)
+{
+	uint64_t fault[FAULT_WORDS];
+
+	for (int place = 0; place < CONTROL_FAULTS; place++)
+		if (hides(place, fault) && gpu_is_meant(fault, gpu, number))
+			return true;
+	return false;
+}
+
+static int in_start(struct memory *memory, const uint64_t fault[FAULT_WORDS])
+{
+	if (!(fault[FAULT_FLAGS] & FLAG_REFUSE) && !(fault[FAULT_FLAGS] & FLAG_HIDE && fault[FAULT_TARGET] == TARGET_ANY))
+		return PASS;
+	return late(memory, fault) ? (int)fault[FAULT_NEW] : PASS;
+}
+
+int fault_in_start(char *visible, size_t size)
+{
+	uint64_t fault[FAULT_WORDS];
+	int error;
+
+	visible[0] = '\0';
+	if (control_disarmed())
+		return PASS;
+	if ((error = first(in_start)) != PASS)
+		return error;
+	for (int place = 0; place < CONTROL_FAULTS; place++)
+		if (hides(place, fault))
+			return node_visible(visible, size, is_hidden) == 0 ? (int)fault[FAULT_NEW] : PASS;
+	return PASS;
+}
+
+uint64_t fault_memory(int device)
+{
+	uint64_t fault[FAULT_WORDS], least = 0;
+
+	if (control_disarmed())
+		return 0;
+	if (device < 0)
+		device = device_current();
+	for (int place = 0; place < CONTROL_FAULTS; place++)
+		if (control_fault(place, fault) && fault[FAULT_MEMORY] != 0 && meant(memory_of(place, fault), fault, device))
+			least = least == 0 || fault[FAULT_MEMORY] < least ? fault[FAULT_MEMORY] : least;
+	return least;
+}
+
+void context_was_made(int device)
+{
+	atomic_fetch_or(&used, bit(device < 0 ? 0 : device));
+}
+
+int fault_in_nccl(bool *blocks)
+{
+	uint64_t fault[FAULT_WORDS];
+	int error = 0;
+
+	*blocks = false;
+	if (control_disarmed())
+		return 0;
+	for (int place = 0; place < CONTROL_FAULTS; place++) {
+		if (!control_fault(place, fault) || !meant(memory_of(place, fault), fault, device_current()))
+			continue;
+		*blocks = *blocks || (fault[FAULT_FLAGS] & FLAG_NCCL_HANG);
+		error = error == 0 ? (int)fault[FAULT_NCCL] : error;
+	}
+	return error;
+}

@@ -1,0 +1,173 @@
+/* Finds the real functions. ELF: System V ABI, chapter 5; the GNU hash table as in binutils' and glibc's sources. */
+#define _GNU_SOURCE
+#include "real.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdint.h>
+
+#include "text.h"
+
+struct symbols {
+	const ElfW(Sym) *table;
+	const char *names;
+	const uint32_t *gnu_hash;
+	const ElfW(Word) *hash;
+};
+
+/* The dynamic linker has moved these entries to where the object lies; that of some machines leaves them as they are. */
+static const void *address(const struct link_map *object, ElfW(Addr) value)
+{
+	return (const void *)(value < object->l_addr ? object->l_addr + value : value);
+}
+
+static struct symbols symbols_of(const struct link_map *object)
+{
+	struct symbols found = { 0 };
+
+	for (const ElfW(Dyn) *entry = object->l_ld; entry->d_tag != DT_NULL; entry++) {
+		if (entry->d_tag == DT_SYMTAB)
+			found.table = address(object, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_STRTAB)
+			found.names = address(object, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_GNU_HASH)
+			found.gnu_hash = address(object, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_HASH)
+			found.hash = address(object, entry->d_un.d_ptr);
+	}
+	return found;
+}
+
+/* The number of symbols: DT_HASH says it; in DT_GNU_HASH the last chain ends with them. */
+static uint32_t count_of(const struct symbols *symbols)
+{
+	const uint32_t *table = symbols->gnu_hash;
+	uint32_t last = 0;
+
+	if (symbols->hash != NULL)
+		return symbols->hash[1];
+	if (table == NULL)
+		return 0;
+	const uint32_t *buckets = table + 4 + table[2] * (sizeof(ElfW(Addr)) / 4), *chain = buckets + table[0];
+
+	for (uint32_t i = 0; i < table[0]; i++)
+		last = buckets[i] > last ? buckets[i] : last;
+	if (last < table[1])
+		return table[1];
+	while ((chain[last - table[1]] & 1) == 0)
+		last++;
+	return last + 1;
+}
+
+static void *defined(const struct link_map *object, const char *name)
+{
+	struct symbols found = symbols_of(object), *symbols = &found;
+	uint32_t count = symbols->table != NULL && symbols->names != NULL ? count_of(symbols) : 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const ElfW(Sym) *symbol = &symbols->table[i];
+
+		if (symbol->st_shndx != SHN_UNDEF && symbol->st_value != 0 && text_is(symbols->names + symbol->st_name, name))
+			return (void *)(object->l_addr + symbol->st_value);
+	}
+	return NULL;
+}
+
+static bool is_c_library(const char *path)
+{
+	const char *name = text_after(path, '/');
+
+	name = name == NULL ? path : name;
+	return text_begins(name, "libc.") || text_begins(name, "libdl.") || text_begins(name, "ld-musl");
+}
+
+/* By the list that the dynamic linker keeps for debuggers: its functions may be replaced by others, which call dlsym for the real ones. */
+static void *of_c_library(const char *name, void *_Atomic *known)
+{
+	void *found = atomic_load_explicit(known, memory_order_acquire);
+
+	for (const struct link_map *object = _r_debug.r_map; object != NULL && found == NULL; object = object->l_next)
+		if (is_c_library(object->l_name))
+			found = defined(object, name);
+	atomic_store_explicit(known, found, memory_order_release);
+	return found;
+}
+
+dlsym_fn real_dlsym(void)
+{
+	static void *_Atomic known;
+
+	return (dlsym_fn)of_c_library("dlsym", &known);
+}
+
+dlvsym_fn real_dlvsym(void)
+{
+	static void *_Atomic known;
+
+	return (dlvsym_fn)of_c_library("dlvsym", &known);
+}
+
+static const char *const FILES[LIBRARIES][3] = {
+	[DRIVER] = { "libcuda.so.1" },
+	[RUNTIME] = { "libcudart.so.12", "libcudart.so.13" },
+	[NVML] = { "libnvidia-ml.so.1" },
+	[NCCL] = { "libnccl.so.2" },
+};
+static atomic_bool seen[LIBRARIES];
+
+/* Among the libraries that the program has opened for itself alone (RTLD_LOCAL), which RTLD_NEXT does not reach. */
+static void *in_loaded(enum library library, const char *symbol)
+{
+	void *found = NULL;
+
+	for (int i = 0; i < 3 && found == NULL && FILES[library][i] != NULL; i++) {
+		void *handle = dlopen(FILES[library][i], RTLD_LAZY | RTLD_NOLOAD);
+
+		if (handle != NULL) {
+			found = real_dlsym()(handle, symbol);
+			dlclose(handle);
+		}
+	}
+	return found;
+}
+
+void *real_named(enum library library, const char *symbol)
+{
+	int saved = errno;
+	void *found = NULL;
+
+	if (real_dlsym() != NULL) {
+		found = real_dlsym()(RTLD_NEXT, symbol);
+		if (found == NULL)
+			found = in_loaded(library, symbol);
+	}
+	dlerror(); /* the program's next dlerror() is not about our search */
+	errno = saved;
+	return found;
+}
+
+void real_is(struct slot *slot, void *found)
+{
+	void *none = NULL;
+
+	if (found != slot->replacement) {
+		atomic_compare_exchange_strong(&slot->real, &none, found);
+		atomic_store_explicit(&seen[slot->library], true, memory_order_relaxed);
+	}
+}
+
+void *real_of(struct slot *slot)
+{
+	void *found = atomic_load_explicit(&slot->real, memory_order_acquire);
+
+	if (found == NULL && (found = real_named(slot->library, slot->symbol)) != NULL)
+		real_is(slot, found);
+	return atomic_load_explicit(&slot->real, memory_order_acquire);
+}
+
+bool real_seen(enum library library)
+{
+	return atomic_load_explicit(&seen[library], memory_order_relaxed);
+}

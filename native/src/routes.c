@@ -1,0 +1,95 @@
+/* The ways by which a program comes to a function without naming it to the linker: dlsym, dlvsym, and the driver's cuGetProcAddress. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "calls.h"
+#include "text.h"
+
+static const struct table *table_of(const char *symbol)
+{
+	if (text_begins(symbol, "cuda"))
+		return &runtime_table;
+	if (text_begins(symbol, "cu"))
+		return &driver_table;
+	if (text_begins(symbol, "nvml"))
+		return &nvml_table;
+	return text_begins(symbol, "nccl") ? &nccl_table : NULL;
+}
+
+static struct slot *slot_of(const char *symbol)
+{
+	const struct table *table = table_of(symbol);
+
+	for (size_t i = 0; table != NULL && i < table->count; i++)
+		if (text_is(table->slots[i].symbol, symbol))
+			return &table->slots[i];
+	return NULL;
+}
+
+/* CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM */
+enum { PER_THREAD = 2 };
+
+static bool is_threaded(const char *symbol)
+{
+	const char *end = text_after(symbol, '_');
+
+	return end != NULL && (text_is(end, "ptsz") || text_is(end, "ptds"));
+}
+
+/* The newest version of a call that is not newer than the one asked for; of two, the one for the thread's own default stream. */
+struct slot *slot_of_version(const char *symbol, int version, uint64_t flags);
+struct slot *slot_of_version(const char *symbol, int version, uint64_t flags)
+{
+	struct slot *best = NULL;
+
+	for (size_t i = 0; i < driver_table.count; i++) {
+		struct slot *slot = &driver_table.slots[i];
+
+		if (!text_is(slot->base, symbol) || slot->version > version)
+			continue;
+		if (is_threaded(slot->symbol) && !(flags & PER_THREAD))
+			continue;
+		if (best == NULL || slot->version > best->version || (slot->version == best->version && is_threaded(slot->symbol)))
+			best = slot;
+	}
+	return best;
+}
+
+/* Ours for the one that was found, as long as there is only one of that name in the process. */
+static void *exchanged(struct slot *slot, void *found)
+{
+	if (found == NULL || found == slot->replacement)
+		return found;
+	real_is(slot, found);
+	return atomic_load(&slot->real) == found ? slot->replacement : found;
+}
+
+/*
+ * RTLD_NEXT is about the place of the caller, which only a call that hands its return address on preserves: the compiler makes a jump of
+ * it. With RTLD_DEFAULT the first of that name would be ours, whether or not there is a real one.
+ */
+EXPORT void *dlsym(void *restrict handle, const char *restrict symbol)
+{
+	struct slot *slot = handle == RTLD_NEXT ? NULL : slot_of(symbol);
+	dlsym_fn real = real_dlsym();
+
+	if (real == NULL)
+		return NULL;
+	if (slot == NULL)
+		return real(handle, symbol);
+	if (handle == RTLD_DEFAULT)
+		return exchanged(slot, real(RTLD_NEXT, symbol));
+	return exchanged(slot, real(handle, symbol));
+}
+
+EXPORT void *dlvsym(void *restrict handle, const char *restrict symbol, const char *restrict version)
+{
+	struct slot *slot = handle == RTLD_NEXT ? NULL : slot_of(symbol);
+	dlvsym_fn real = real_dlvsym();
+
+	if (real == NULL)
+		return NULL;
+	if (slot == NULL)
+		return real(handle, symbol, version);
+	return exchanged(slot, real(handle, symbol, version));
+}

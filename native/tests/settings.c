@@ -1,0 +1,65 @@
+/*
+ * The parser of settings under text of every kind: LLVMFuzzerTestOneInput for libFuzzer; without it, a program that takes seeds and a
+ * number of rounds and makes its own text out of pieces of settings and of arbitrary bytes.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../src/settings.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Each piece between zero bytes is a setting. A fault that was accepted is within its limits. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	uint64_t fault[FAULT_WORDS] = { 0 };
+	char *text = malloc(size + 1);
+	static struct control page;
+
+	memcpy(text, data, size);
+	text[size] = '\0';
+	for (size_t at = 0; at <= size; at += strlen(text + at) + 1)
+		settings_read(text + at, fault);
+	settings_of_variable(text, &page);
+	settings_complete(fault);
+	if (fault[FAULT_RUNNING] > 999 || fault[FAULT_NEW] > 999 || fault[FAULT_TARGET] > TARGET_PCI || fault[FAULT_CHANCE] > UINT64_C(1) << 32)
+		abort();
+	free(text);
+	return 0;
+}
+
+#ifndef FUZZER
+static const char *const PIECES[] = { "xid=", "gpu=", "79", "GPU-", "0000:3b:00", "after=", "10s", "chance=0.", "memory=", "GiB", "hide",
+				      "99999999999999999999", "-1", "=", "latency=", "us", "GPU-00000000-0000-0000-0000-000000000003" };
+
+static size_t made(char *text, size_t size)
+{
+	size_t length = 0;
+
+	while (length + 64 < size && rand() % 6 != 0) {
+		const char *piece = PIECES[(size_t)rand() % (sizeof(PIECES) / sizeof(PIECES[0]))];
+
+		if (rand() % 4 == 0) {
+			text[length++] = (char)rand();
+			continue;
+		}
+		memcpy(text + length, piece, strlen(piece));
+		length += strlen(piece);
+	}
+	return length;
+}
+
+int main(int count, char **words)
+{
+	char text[1024];
+
+	if (count != 3)
+		return 2;
+	srand((unsigned)atoi(words[1]));
+	for (long round = atol(words[2]); round > 0; round--)
+		LLVMFuzzerTestOneInput((const uint8_t *)text, made(text, sizeof(text)));
+	puts("done");
+	return 0;
+}
+#endif

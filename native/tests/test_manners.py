@@ -1,0 +1,96 @@
+"""The library is a guest: it shows nothing, opens nothing before it must, and breaks nobody's assumptions."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from native_library import BUILD, NATIVE, environment, needs_compiler
+
+pytestmark = needs_compiler
+
+
+def manners(control, *words, preload=(), **variables):
+    env = environment(control, **variables)
+    env["LD_PRELOAD"] = " ".join([env["LD_PRELOAD"], *map(str, preload)])
+    done = subprocess.run(
+        [BUILD / "manners", *words], env=env, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_it_exports_the_calls_of_the_tables_and_the_two_that_look_up_others(built):
+    symbols = subprocess.run(
+        ["nm", "-D", "--defined-only", BUILD / "libcudafault.so"], check=True, capture_output=True, text=True
+    )
+    tables = "".join(path.read_text(encoding="utf-8") for path in (NATIVE / "src").glob("*.def"))
+    intended = set(re.findall(r"^(?:CALL|OWN)\((\w+),", tables, re.M)) | {"dlsym", "dlvsym"}
+    assert {line.split()[-1] for line in symbols.stdout.splitlines()} == intended
+    assert len(intended) >= 150
+
+
+def test_a_program_without_cuda_does_not_notice_it(control):
+    control.arm("xid=79")
+    assert manners(control) == "plain"
+    python = [sys.executable, "-c", "import json, ssl, sqlite3, ctypes; print(ctypes.CDLL(None).getpid() > 0)"]
+    done = subprocess.run(python, env=environment(control), capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_nothing_is_opened_before_the_first_call(control):
+    assert manners(control, "maps", str(control.file)) == "0 1"
+
+
+@pytest.mark.parametrize("armed", [False, True])
+def test_errno_is_the_programs_own(control, armed):
+    if armed:
+        control.arm("xid=79")
+    assert manners(control, "errno") == f"kept {100 if armed else 0}"
+
+
+def test_another_library_that_replaces_a_call_has_its_turn(control):
+    assert (
+        manners(control, "chains", preload=[BUILD / "other.so"]) == "2"
+    )  # once while it is loaded, once by the program
+
+
+def test_it_may_be_called_while_other_libraries_are_loaded(control):
+    control.arm("xid=79")
+    assert manners(control, preload=[BUILD / "other.so"]) == "plain"
+
+
+def test_a_child_that_was_forked_fails_as_its_parent_does(control):
+    assert manners(control, "forks") == "0 0"
+
+
+def test_a_call_that_is_not_there_is_not_made_up(control):
+    assert manners(control, "nothing") == "none none error"
+
+
+def test_threads_and_changes_at_the_same_time_harm_nobody(control):
+    env = environment(control)
+    with subprocess.Popen([BUILD / "manners", "threads"], env=env, stdout=subprocess.PIPE, text=True) as process:
+        while process.poll() is None:
+            control.disarm(control.arm("error=2"))
+        failed = int(process.stdout.read())
+    assert process.returncode == 0
+    assert 0 <= failed <= 80000
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 4096, b"\0" * 4096, b"x" * 100])
+def test_a_control_file_that_is_none_means_no_fault(control, start, content):
+    control.file.unlink()
+    if content is not None:
+        control.file.write_bytes(content)
+    with start() as program:
+        assert program.context().driver("cuCtxSynchronize") == 0
+
+
+def test_a_half_written_fault_is_not_believed(control, program):
+    program.context()
+    control.arm("error=719")
+    with control.file.open("r+b") as file:
+        file.seek(8)
+        file.write((10**6 + 1).to_bytes(8, "little"))
+    assert program.driver("cuCtxSynchronize") == 0

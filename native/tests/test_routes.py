@@ -1,0 +1,110 @@
+"""Every replaced call gives the armed error, by whichever way a program comes to it."""
+
+import subprocess
+
+import pytest
+from native_library import BUILD, environment, needs_compiler, package_file
+
+pytestmark = needs_compiler
+ROUTES = ["direct", "dlsym", "own", "11030", "12000"]
+PASSES = {"RESET", "START"}
+"""Kinds that a process whose context failed may still call."""
+
+
+def calls(control, library: str, file: str, route: str, *settings: str) -> dict[str, tuple[str, str]]:
+    """Return kind and result of every call of a library, made after arming; "-" for one that is not there."""
+    argv = [BUILD / "matrix", library, file, route]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, env=environment(control), **pipes) as process:
+        assert process.stdout.readline() == "ready\n", process.stderr.read()
+        if settings:
+            control.arm(*settings)
+        told, said = process.communicate("go\n", timeout=60)
+    assert (process.returncode, said) == (0, "")
+    return {symbol: (kind, result) for symbol, kind, result in (line.split() for line in told.splitlines())}
+
+
+def there(answers):
+    return {symbol: answer for symbol, answer in answers.items() if answer[1] != "-"}
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_every_call_of_the_driver_fails_by_every_route(control, route):
+    answers = there(calls(control, "driver", "libcuda.so.1", route, "error=719"))
+    wrong = {s: a for s, a in answers.items() if a[1] != ("0" if a[0] in PASSES else "719")}
+    assert wrong == {}
+    assert len(answers) > (200 if route.isdigit() else 290)
+
+
+@pytest.mark.parametrize("route", ["direct", "dlsym"])
+def test_every_call_of_the_real_runtimes_fails_by_every_route(control, runtime, route):
+    answers = there(calls(control, "runtime", runtime, route, "error=719"))
+    assert {s: a for s, a in answers.items() if a[0] not in PASSES and a[1] != "719"} == {}
+    assert {s: a for s, a in answers.items() if a[0] in PASSES and a[1] == "719"} == {}
+    assert len(answers) > 150
+
+
+@pytest.mark.parametrize("route", ["direct", "dlsym"])
+def test_every_call_of_nvml_fails_for_a_lost_device(control, route):
+    answers = calls(control, "nvml", "libnvidia-ml.so.1", route, "nvml=15")
+    assert {result for _, result in answers.values()} == {"15"}
+
+
+def test_a_device_that_needs_a_reset_still_says_which_one_it_is(control):
+    answers = calls(control, "nvml", "libnvidia-ml.so.1", "dlsym", "nvml=16")
+    assert {kind: result for kind, result in answers.values() if kind == "RESET"} == {"RESET": "16"}
+    assert "16" not in {result for kind, result in answers.values() if kind == "LOST"}
+
+
+@pytest.mark.parametrize("route", ["direct", "dlsym"])
+def test_every_call_that_gives_nccl_work_fails(control, route):
+    answers = calls(control, "nccl", "libnccl.so.2", route, "nccl=6")
+    assert {result for _, result in answers.values()} == {"6"}
+
+
+@pytest.mark.parametrize(
+    ("library", "file"),
+    [("driver", "libcuda.so.1"), ("nvml", "libnvidia-ml.so.1"), ("nccl", "libnccl.so.2")],
+)
+def test_nothing_fails_while_nothing_is_armed(control, library, file):
+    answers = calls(control, library, file, "dlsym")
+    assert {
+        s: a for s, a in answers.items() if a[1] != "0" and a[0] != "CONTEXT"
+    } == {}  # no context on device number 9431040
+
+
+@pytest.mark.parametrize(("package", "version"), [("cuda_runtime", 12), ("cu13", 13)])
+def test_a_runtime_inside_the_program_is_reached_as_well(control, tmp_path, package, version):
+    archive = package_file(package, "lib/libcudart_static.a")
+    source = tmp_path / "program.c"
+    source.write_text(STATIC, encoding="utf-8")
+    argv = ["cc", "-o", tmp_path / "program", source, archive, "-ldl", "-lrt", "-lpthread", "-lm"]
+    subprocess.run(argv, check=True)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([tmp_path / "program"], env=environment(control), **pipes) as process:
+        assert process.stdout.readline() == "8 devices, 0 0\n"
+        control.arm("xid=43")
+        told, said = process.communicate("go\n", timeout=30)
+    assert (told, said) == ("launch 719, last 719, synchronize 719\n", "")
+
+
+STATIC = """
+#include <stddef.h>
+#include <stdio.h>
+int cudaGetDeviceCount(int *), cudaMalloc(void **, size_t), cudaFree(void *);
+int cudaDeviceSynchronize(void), cudaGetLastError(void);
+int main(void)
+{
+    int count = 0, launched, last;
+    void *place;
+    cudaGetDeviceCount(&count);
+    printf("%d devices, %d ", count, cudaMalloc(&place, 1000));
+    printf("%d\\n", cudaDeviceSynchronize());
+    fflush(stdout);
+    getchar();
+    launched = cudaFree(place);
+    last = cudaGetLastError();
+    printf("launch %d, last %d, synchronize %d\\n", launched, last, cudaDeviceSynchronize());
+    return 0;
+}
+"""
