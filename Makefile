@@ -60,7 +60,7 @@ torture: setup-dev $(TORTURE_STAMP) ## The long proofs: 200 crash rounds, every 
 	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status
 
-bench: setup-dev ## Measure: make bench NAME=kubesim (or isolation, nodes, rehearse); figures beside goals, JSON in bench/results
+bench: setup-dev ## Measure: make bench NAME=kubesim (or isolation, native, nodes, rehearse); figures beside goals, JSON in bench/results
 	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)
 
 catalog-check: setup ## Prove every pack and variant on practice clusters (ARGS="--scenario SLUG --variant N"); writes docs/catalogue.md
