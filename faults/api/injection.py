@@ -65,7 +65,7 @@ def health(request: HttpRequest) -> HttpResponse:
 
 @router.get("/health", response=HealthOut, summary="Sign of life", tags=["service"])
 def read_health(request: HttpRequest) -> Any:
-    """Tell that the API answers. Needs no token."""
+    """Tell that the API answers."""
     return {"status": "healthy", "service": "fault-injection-api", "timestamp": clock.now()}
 
 
@@ -94,7 +94,7 @@ def inject_xid(request: HttpRequest, code: int, body: XidIn) -> Any:
     "/faults/gpu/inject", response={200: InjectedOut, **REFUSED}, **guarded(INJECT), summary="Inject a GPU fault"
 )
 def inject_gpu_fault(request: HttpRequest, body: GpuFaultIn) -> Any:
-    """Inject a GPU fault by its type."""
+    """Let a GPU fault of one type happen. The answer comes when the node's agent shows it."""
     wanted = body.parameters
     details = {"fault_type": body.fault_type, "severity": body.severity}
     if wanted.xid_type is not None:

@@ -113,7 +113,14 @@ def _field(schema: Schema, name: str, place: str, found: Schema, required: bool)
     about = _resolved(schema, found)
     text = " ".join(filter(None, (_plain(about), _bounds(about))))
     default = about.get("default")
-    return Field(name, place, _kind(schema, about), text, required, "" if default is None else str(default))
+    return Field(
+        name,
+        place,
+        _kind(schema, about),
+        text,
+        required,
+        "" if default is None or isinstance(default, dict) else str(default),
+    )
 
 
 def _kind(schema: Schema, found: Schema) -> str:
@@ -128,7 +135,8 @@ def _kind(schema: Schema, found: Schema) -> str:
 
 
 def _bounds(about: Schema) -> str:
-    told = [text.format(about[name]) for name, text in BOUNDS.items() if name in about]
+    names = [name for name in BOUNDS if name in about and not (name == "pattern" and "description" in about)]
+    told = [BOUNDS[name].format(about[name]) for name in names]
     return f"{', '.join(told).capitalize()}." if told else ""
 
 

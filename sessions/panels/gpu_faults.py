@@ -23,10 +23,14 @@ _OVER = (FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """A fault as the panel shows it. ``whose``: who or what has injected it; ``until`` is None once it is over."""
+    """A fault as the panel shows it. ``whose``: who or what has injected it; ``until`` is None once it is over.
+
+    ``title`` is the whole of it for those who do not see the row: ``what`` it is, and where.
+    """
 
     key: str
     chip: words.Chip
+    what: str
     title: str
     name: str
     effect: str
@@ -36,6 +40,11 @@ class FaultRow:
     trouble: str = ""
     may_check: bool = False
     may_recover: bool = False
+
+    @property
+    def where(self) -> str:
+        """Return the place alone."""
+        return self.title.removeprefix(self.what).removeprefix(" on").strip()
 
 
 def gpu_faults(subject: Subject) -> Context:
@@ -53,6 +62,7 @@ def _of_step(step: Step, title: str) -> FaultRow:
     return FaultRow(
         step.undo["fault_id"],
         words.RUN[FaultRun.Status(run.status)],
+        _what(fault),
         f"{_what(fault)} on GPU {fault['gpu_id']} of {node}",
         name,
         effect,
@@ -71,6 +81,7 @@ def _of_fault(fault: InjectedFault) -> FaultRow:
     return FaultRow(
         fault.fault_id,
         words.RUN[status],
+        _what(fault.details) if fault.gpu is not None else fault.type.replace("_", " ").capitalize(),
         title_of(fault),
         name,
         effect,
