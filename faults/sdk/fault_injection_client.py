@@ -118,13 +118,18 @@ class FaultInjectionClient:
         target: str,
         namespace: str,
         duration: int | None = None,
+        mode: str = "networkpolicy",
         **parameters: Any,
     ) -> Fault:
-        """Keep pods from each other by a NetworkPolicy; ``parameters`` are ports, block and dns."""
+        """Keep pods from each other, or make their network bad (``mode="chaos_mesh"``).
+
+        NETWORK_FAULT_GUIDE.md has the ``parameters`` of both.
+        """
         body = {
             "partition_type": partition_type,
             "source": source,
             "target": target,
+            "mode": mode,
             "parameters": {"namespace": namespace, **parameters},
             "duration": duration,
         }
