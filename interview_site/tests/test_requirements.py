@@ -12,6 +12,8 @@ from conftest import ROOT
 from interview_site import preflight
 
 LOCKS = ["requirements/run.lock", "requirements/dev.lock"]
+OF_TESTS = {"nvidia-cuda-runtime", "nvidia-cuda-runtime-cu12", "nvidia-nvml-dev", "nvidia-nvml-dev-cu12"}
+"""Packages of the native library's tests, which are skipped, visibly, where there are none: CUDA is for Linux."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +36,7 @@ def test_a_package_that_some_machines_lack_or_have_older_is_told_by_preflight(lo
     bound = {
         name for name, _, marker in entries(lock) if marker and re.search("platform_machine|darwin|linux", marker)
     }
-    assert bound == set(preflight.OLDER_PACKAGES)
+    assert bound - OF_TESTS == set(preflight.OLDER_PACKAGES)
 
 
 @pytest.mark.parametrize("lock", LOCKS)
