@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -11,7 +12,7 @@ from django.test import override_settings
 from faults import selectors, services
 from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
 from faults.services import ensure_practice_cluster
-from faults.tests.variants import USUAL_PACKS
+from faults.tests.variants import CATALOG, USUAL_PACKS
 
 NAMESPACES = {"workloads": "ml-training"}
 SLUG = "architecture-mismatch"
@@ -22,9 +23,14 @@ def deadline():
 
 
 @pytest.fixture
-def cluster(practice, db):
-    """A fresh practice cluster, dropped at the end. It has the images of usual packs, so nothing is pulled."""
-    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=USUAL_PACKS)
+def cluster(practice, db, request):
+    """A fresh practice cluster, dropped at the end. It has the images of usual packs, so nothing is pulled.
+
+    A module whose tests need those of the first scenario alone says so with ``IMAGES = FIRST_PACK``: to describe all
+    images takes longer than all else that a new cluster does.
+    """
+    images = getattr(request.module, "IMAGES", USUAL_PACKS)
+    cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=images)
     yield cluster
     services.release_cluster(cluster=cluster)
 
@@ -77,10 +83,18 @@ def standing_fault(standing, practice_host, django_db_blocker):
                 model.objects.all().delete()
 
 
+@pytest.fixture(scope="session")
+def first_folder(tmp_path_factory):
+    """A catalogue of the first scenario alone."""
+    folder = tmp_path_factory.mktemp("catalogue")
+    shutil.copytree(CATALOG / SLUG, folder / SLUG)
+    return folder
+
+
 @pytest.fixture
-def version(db):
+def version(db, first_folder):
     """The first scenario of the catalogue."""
-    return next(v for v in services.seed_catalog() if v.scenario.slug == SLUG)
+    return services.seed_catalog(folder=first_folder)[0]
 
 
 @pytest.fixture

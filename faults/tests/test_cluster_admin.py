@@ -20,7 +20,9 @@ from faults.kube.config import parse, render
 from faults.kube.watch import Streams
 from faults.models import Cluster
 from faults.services import inspection
+from faults.tests.variants import FIRST_PACK
 
+IMAGES = FIRST_PACK
 URL = "/admin/faults/cluster/add/"
 
 

@@ -16,9 +16,10 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun, Step
 from faults.tests.conftest import NAMESPACES, deadline
-from faults.tests.variants import CATALOG
+from faults.tests.variants import CATALOG, FIRST_PACK
 
 pytestmark = pytest.mark.django_db
+IMAGES = FIRST_PACK
 HOME, RBAC = NAMESPACES["workloads"], "rbac.authorization.k8s.io"
 WORKLOADS = "${namespace.workloads}"
 NUMBERS = itertools.count(1)

@@ -14,7 +14,9 @@ from faults.errors import ClusterError, Unreachable
 from faults.kube.client import Kube
 from faults.metrics import http_session, readings, sampler
 from faults.tests.prometheus_server import gpu, prometheus, running, sample, vector  # noqa: F401 - a fixture
+from faults.tests.variants import FIRST_PACK
 
+IMAGES = FIRST_PACK
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 TRAIN = {"namespace": "ml", "pod": "train-0"}
 

@@ -14,8 +14,10 @@ from faults.errors import Conflict, Forbidden, JournalError, NotFound, NotYet
 from faults.kube.client import Kube
 from faults.kube.mirror import NAMESPACE, Mirror, MirrorJournal, stored
 from faults.models import Cluster, FaultRun
+from faults.tests.variants import FIRST_PACK
 
 pytestmark = pytest.mark.django_db
+IMAGES = FIRST_PACK
 Status = FaultRun.Status
 HOME = "ml-training"
 

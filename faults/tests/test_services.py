@@ -20,8 +20,10 @@ from faults.models import FaultRun, Step
 from faults.services import planning
 from faults.tests.conftest import NAMESPACES, deadline
 from faults.tests.test_hostile_pods import eventually
+from faults.tests.variants import FIRST_PACK
 
 pytestmark = pytest.mark.django_db
+IMAGES = FIRST_PACK
 Status = FaultRun.Status
 HOME = "ml-training"
 
