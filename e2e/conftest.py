@@ -116,9 +116,12 @@ def has_address() -> bool:
 
 
 @pytest.fixture(scope="module")
-def data_folder(tmp_path_factory) -> Path:
-    """The folder in which the installation keeps its data: none yet."""
-    return tmp_path_factory.mktemp("up") / "data"
+def data_folder(tmp_path_factory, migrated) -> Path:
+    """A folder with empty tables; sessions/tests/test_rehearse.py starts an installation that has no folder yet."""
+    folder = tmp_path_factory.mktemp("up") / "data"
+    folder.mkdir(mode=0o700)
+    shutil.copy(migrated, folder)
+    return folder
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
 
@@ -31,15 +30,6 @@ ada = User.objects.get(username="interviewer")
 found = InterviewSession.objects.create(owner=ada, candidate_name="Sam", title="t", minutes=60, state="live")
 print(found.uuid)
 """
-
-
-@pytest.fixture(scope="module")
-def data_folder(tmp_path_factory, migrated):
-    """A folder with empty tables; test_whole_interview.py has them made."""
-    folder = tmp_path_factory.mktemp("up") / "data"
-    folder.mkdir(mode=0o700)
-    shutil.copy(migrated, folder)
-    return folder
 
 
 @pytest.fixture
