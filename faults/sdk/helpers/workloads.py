@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from helpers.kube_client import JOB, Kind, Kube
+from helpers.kube_client import JOB, Kind, Kube, KubeError
 from helpers.pod_changes import CudaFault, Part, apply, undo
 
 Obj = dict[str, Any]
@@ -111,17 +111,19 @@ def changed(kube: Kube, namespace: str) -> list[str]:
     """Return the names of the namespace's workloads whose pods still get the library."""
     names = []
     for workload in WORKLOADS:
-        if workload.kind is GRAPH and not _has_graphs(kube):
-            continue
-        for found in kube.list(workload.kind, namespace).get("items") or []:
+        for found in _listed(kube, workload.kind, namespace):
             if "parts" in (record_of(found) or {}):
                 names.append(str(found["metadata"]["name"]))
     return names
 
 
-def _has_graphs(kube: Kube) -> bool:
-    definitions = Kind("apiextensions.k8s.io/v1", "customresourcedefinitions", "", is_namespaced=False)
-    return kube.find(definitions, "", f"{GRAPH.plural}.nvidia.com") is not None
+def _listed(kube: Kube, kind: Kind, namespace: str) -> list[Obj]:
+    try:
+        return list(kube.list(kind, namespace).get("items") or [])
+    except KubeError as exc:
+        if exc.status == 404:  # a cluster without Dynamo
+            return []
+        raise
 
 
 def services_of(found: Obj) -> list[tuple[str, Obj]]:
@@ -164,7 +166,10 @@ def _graph_selector(found: Obj) -> str:
 
 
 def _graph_strategy(found: Obj) -> dict[str, tuple[Obj, str, Any]]:
-    return {name: (_annotations(service), STRATEGY_OF_SERVICE, "Recreate") for name, service in services_of(found)}
+    """All workers change at once: by the operator's annotation, and by the field that some of its versions know."""
+    services = {name: (_annotations(each), STRATEGY_OF_SERVICE, "Recreate") for name, each in services_of(found)}
+    at_once = {"rollingUpdate": {"maxUnavailable": "100%", "maxSurge": 0}}
+    return services | {".spec": (found["spec"], "updateStrategy", at_once)}
 
 
 def _annotations(service: Obj) -> Obj:
