@@ -11,8 +11,11 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE, STDOUT
 
 import pytest
 
@@ -21,7 +24,18 @@ from conftest import ROOT, free_port, wait_until
 GUIDE = "gpu-fault-injection-guide.md"
 SDK = ROOT / "faults" / "sdk"
 BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.S | re.M)
-START_S, COMMAND_S = 120, 60
+START_S, COMMAND_S = 120, 300
+NAMESPACE, WORKERS = "dynamo-oviya", "nvidia.com/dynamo-component-type=worker"
+LIBRARY = "/cuda-fault/fake_cuda_xid79.so"
+GRAPH = f"kubectl get dynamographdeployment vllm-v1-disagg-router -n {NAMESPACE} -o jsonpath='{{.spec}}'"
+INJECTOR = f"""from helpers.cuda_fault_injection import CUDAFaultInjector
+cuda_injector, deployment_name, namespace = CUDAFaultInjector(), "vllm-v1-disagg-router", "{NAMESPACE}"
+"""
+IN_SERVICE = """for i in $(seq 50); do
+  node=$(kubectl get node worker-node-1 -o jsonpath='{.metadata.labels} {.spec}')
+  grep -qE 'unschedulable|nvsentinel-state' <<< "$node" || exit 0; sleep 4
+done; exit 1"""
+"""NVSentinel, which may have read of an Xid on the node, has booted it and lets pods come again."""
 SHORT_S = 0.1
 """For the guide's sleeps: our client waits for what they are for."""
 
@@ -34,41 +48,56 @@ class Guide:
     kubeconfig: Path
     port: int
     log: Path
+    sdk: Path
+    """A copy of the SDK, as a reader has it: the guide changes it."""
 
     @property
     def url(self) -> str:
         return f"http://localhost:{self.port}"
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment of the guide's reader; ``python`` is the one that runs this test."""
+        own = {"KUBECONFIG": str(self.kubeconfig), "API_URL": self.url, "PYTHONDONTWRITEBYTECODE": "1"}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return {**os.environ, **own, "PATH": path, "PYTHONWARNINGS": "ignore"}
+
     def run_python(self, code: str) -> str:
         """Run a block of the guide beside the SDK, as its reader would, with short sleeps."""
         code = code.replace("http://localhost:8080", self.url)
         shortened = f"import time\ntime.sleep = lambda s, sleep=time.sleep: sleep(min(s, {SHORT_S}))\n"
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", shortened + code],
-            cwd=SDK,
-            env={
-                **os.environ,
-                "KUBECONFIG": str(self.kubeconfig),
-                "API_URL": self.url,
-                "PYTHONDONTWRITEBYTECODE": "1",
-            },
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
+        return self._run([sys.executable, "-W", "ignore", "-c", shortened + code])
+
+    @contextmanager
+    def asleep(self, code: str) -> Iterator[None]:
+        """Run a block as far as its longest sleep; then the test has its turn, and afterwards the block goes on."""
+        code = code.replace("http://localhost:8080", self.url)
+        waiting = (
+            "import time\ntime.sleep = lambda s, sleep=time.sleep: input('asleep\\n') if s >= 60 else sleep(s)\n"
         )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        words = [sys.executable, "-W", "ignore", "-u", "-c", waiting + code]
+        with subprocess.Popen(
+            words, cwd=self.sdk, env=self.variables, stdin=PIPE, stdout=PIPE, stderr=STDOUT, text=True
+        ) as process:
+            printed: list[str] = []
+            for line in iter(process.stdout.readline, "asleep\n"):
+                printed.append(line)
+                assert line, f"the block ended before it slept: {printed}"
+            try:
+                yield
+            finally:
+                rest, _ = process.communicate("\n", timeout=COMMAND_S)
+        assert process.returncode == 0, rest
 
     def run_shell(self, command: str) -> str:
-        """Run a command of the guide."""
+        """Run a command of the guide in the SDK's folder."""
+        return self._run(["bash", "-c", command])
+
+    def _run(self, words: list[str]) -> str:
         done = subprocess.run(
-            ["bash", "-c", command],
-            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
-            capture_output=True,
-            text=True,
-            timeout=COMMAND_S,
+            words, cwd=self.sdk, env=self.variables, capture_output=True, text=True, timeout=COMMAND_S
         )
-        assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{words[-1]}: {done.stdout}{done.stderr}"
         return done.stdout
 
 
@@ -85,7 +114,8 @@ def guide(tmp_path_factory):
             env={**os.environ, "TMPDIR": str(folder)},
         )
     wait_until(kubeconfig.exists, process, START_S)
-    yield Guide(process, kubeconfig, port, log)
+    sdk = shutil.copytree(SDK, folder / "sdk")
+    yield Guide(process, kubeconfig, port, log, sdk)
     if process.poll() is None:
         process.kill()
         process.wait()
@@ -123,7 +153,7 @@ def ask(guide, method, path, body=None, **headers):
 
 def eventually(command: str) -> str:
     """Return a command that is repeated while it fails: NVSentinel looks every 30 s."""
-    return f"for i in $(seq 50); do {command} && exit; sleep 1; done; exit 1"
+    return f"for i in $(seq 30); do {command} && exit; sleep 2; done; exit 1"
 
 
 def commands(block: str) -> list[str]:
@@ -140,10 +170,20 @@ def test_the_installation_check_finds_api_agents_and_nvsentinel(guide, blocks, k
     assert "syslog-health-monitor" in sentinel
 
 
+def test_metrics_tell_of_gpus_workers_and_nodes(guide):
+    _, metrics = ask(guide, "GET", "/api/v1/metrics/collect?namespace=dynamo-oviya")
+    assert {(row["node"], row["gpu"]) for row in metrics["gpu_metrics"]} >= {
+        ("worker-node-0", "0"),
+        ("worker-node-0", "1"),
+    }
+    assert metrics["inference_metrics"]["workers"] == 3
+    assert [row["gpus"] for row in sorted(metrics["node_health"], key=lambda row: row["node"])] == [0, 8, 8, 8]
+    assert metrics["network_metrics"] == {"active_faults": 0, "targets": []}
+
+
 def test_the_test_helpers_are_configured(guide, blocks):
     ((_, block),) = blocks["Test Helpers"]
-    client_alone = "\n".join(line for line in block.splitlines() if "cuda" not in line.lower())
-    printed = guide.run_python(client_alone + "\nprint(api_client.health_check()['status'], config['app_namespace'])")
+    printed = guide.run_python(block + "\nprint(api_client.health_check()['status'], config['app_namespace'])")
     assert printed == "healthy dynamo-oviya\n"
 
 
@@ -173,8 +213,117 @@ def test_approach_1_is_verified_in_the_kernel_log_and_by_nvsentinel(guide, block
     pods = "kubectl get pods -n gpu-operator -o wide | awk '/driver-daemonset.*worker-node-2/ {print $1}'"
     _, fault = ask(guide, "POST", "/api/v1/faults/gpu/inject/xid-79", {"node_name": "worker-node-2"})
     assert "79, GPU has fallen off the bus" in guide.run_shell(log.replace("<gpu-operator-pod>", f"$({pods})"))
-    assert '"xid":79' in guide.run_shell(eventually(monitor))
+    (_, practice), _ = blocks["Best Practices"]
+    assert "79, GPU has fallen" in guide.run_shell(commands(practice)[0].replace("<pod>", f"$({pods})"))
+    assert '"xid":79' in guide.run_shell(eventually(f"{monitor} | grep ':79'"))
+    check, events, notes = [commands(text)[0] for _, text in blocks["NVSentinel Not Detecting XID"]]
+    assert "79" in guide.run_shell(check)
+    assert re.search(
+        r"worker-node-2 +SysLogsXIDError +79 +RESTART_BM",
+        guide.run_shell(eventually(f"{events} | grep worker-node-2")),
+    )
+    quarantined = guide.run_shell(eventually(notes.replace("<node-name>", "worker-node-2")))
+    assert "quarantineHealthEvent" in quarantined
     ask(guide, "DELETE", f"/api/v1/faults/{fault['fault_id']}")
+
+
+@pytest.mark.kubectl
+def test_approach_2_lets_pods_crash_and_gives_everything_back(guide, blocks, kubectl):
+    """With the commands by which the guide looks at the pods, while its block sleeps."""
+    before = guide.run_shell(GRAPH)
+    guide.run_shell(IN_SERVICE)
+    ((_, block),) = blocks["Approach 2: CUDA Fault Injection Only (Realistic Crashes)"]
+    with guide.asleep(block):
+        guide.run_shell(f"kubectl config set-context --current --namespace {NAMESPACE}")
+        crashed = eventually(f"kubectl get pods -n {NAMESPACE} -l {WORKERS} --no-headers | grep -E 'Error|CrashLoop'")
+        name = guide.run_shell(crashed).split()[0]
+        said = [guide.run_shell(eventually(placed(each, name))) for each in commands_about_pods(blocks)]
+    assert_said(said)
+    assert guide.run_shell(GRAPH) == before
+    assert "cuda-fault" not in guide.run_shell(f"kubectl get configmaps,pods -n {NAMESPACE} -o yaml")
+
+
+def commands_about_pods(blocks) -> list[str]:
+    """Return the guide's commands about pods with CUDA faults, in its order."""
+    _, (_, best) = blocks["Best Practices"]
+    troubles = blocks["CUDA Faults Not Working"] + [*reversed(blocks["Pods Not Crashing"])]
+    return [*commands(best), *(commands(text)[0] for _, text in troubles)]
+
+
+def placed(command: str, pod: str) -> str:
+    """Put names into a command's places; one that follows for ever is cut off."""
+    if command.endswith(" -w"):
+        command = f"timeout 3 {command} || [ $? = 124 ]"
+    return command.replace("<pod-name>", pod).replace("<namespace>", NAMESPACE)
+
+
+def assert_said(said: list[str]) -> None:
+    watched, logged, compiled, preload, variables, folder, loaded, workers, deleted = said
+    assert "vllmdecodeworker" in watched
+    assert "CUDA" in logged
+    assert "fake_cuda_xid79.so" in compiled
+    assert preload == f"LD_PRELOAD={LIBRARY}\n"
+    assert set(variables.splitlines()) >= {"CUDA_FAULT_INJECTION_ENABLED=1", "CUDA_XID_TYPE=79"}
+    assert "fake_cuda_xid79.so" in folder
+    assert LIBRARY in loaded
+    assert len(re.findall("vllm(?:decode|prefill)worker", workers)) >= 3
+    assert "deleted" in deleted
+
+
+def test_approach_3_combines_both_and_leaves_nothing(guide, blocks):
+    before = guide.run_shell(GRAPH)
+    ((_, block),) = blocks["Approach 3: Combined XID + CUDA (Most Realistic)"]
+    printed = guide.run_python(block)
+    assert re.findall(r"^\[(./3)\]", printed, re.M) == ["1/3", "2/3", "3/3"]
+    assert ask(guide, "GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
+    assert guide.run_shell(GRAPH) == before
+
+
+@pytest.mark.kubectl
+def test_options_and_clean_up_as_the_deep_dive_has_them(guide, blocks, kubectl):
+    """The config map is deleted by hand in between, as the guide advises where it is stuck."""
+    before = guide.run_shell(GRAPH)
+    ((_, options),), ((_, cleanup),) = blocks["Configuration Options"], blocks["Cleanup"]
+    (_, stuck), (_, again), _ = blocks["Cleanup Issues"]
+    guide.run_python(f"{INJECTOR}cuda_injector.create_configmap_with_library(namespace)\n{options}")
+    assert "cuda-fault-injection/original" in guide.run_shell(GRAPH.replace("{.spec}", "{.metadata}"))
+    assert "deleted" in guide.run_shell(commands(stuck)[0].replace("<namespace>", NAMESPACE))
+    guide.run_python(INJECTOR + cleanup)
+    assert guide.run_shell(GRAPH) == before
+    guide.run_python(INJECTOR + again)
+    assert guide.run_shell(GRAPH) == before
+
+
+@pytest.mark.skipif(shutil.which("make") is None or shutil.which("cc") is None, reason="needs cc and make")
+def test_a_custom_error_is_added_and_built(guide, blocks):
+    (_, row), (_, build) = blocks["Custom CUDA Error Codes"]
+    source = guide.sdk / "cuda-fault-injection" / "fake_cuda_xid79.c"
+    source.write_text(source.read_text().replace("\t/* xids: end */", f"{row}\t/* xids: end */"))
+    assert "fake_cuda_xid79.so" in guide.run_shell(build)
+    guide.run_python(
+        f"{INJECTOR}cuda_injector.build_library()\ncuda_injector.create_configmap_with_library(namespace)"
+    )
+    source = r"jsonpath='{.data.fake_cuda_xid79\.c}'"
+    stored = guide.run_shell(f"kubectl get configmap cuda-fault-injection-lib -n {NAMESPACE} -o {source}")
+    assert row.splitlines()[-1] in stored
+    guide.run_python(f"{INJECTOR}cuda_injector.cleanup_cuda_fault_injection(deployment_name, namespace)")
+
+
+@pytest.mark.kubectl
+def test_a_test_of_the_readers_own_runs_in_the_cluster(guide, blocks, sources, kubectl):
+    """Its node has to be back in service: approach 3 has had NVSentinel boot it."""
+    ((_, block),) = blocks["Create Your Own Test"]
+    own = guide.sdk / "examples" / "my_gpu_test.py"
+    own.write_text(block.replace("time.sleep(60)", f"time.sleep({SHORT_S})"))
+    run = re.search(r"\*\*Run:\*\* `(.+)`", (sources / GUIDE).read_text(encoding="utf-8"))[1]
+    guide.run_shell(IN_SERVICE)
+    printed = guide.run_shell(run)
+    assert re.findall("XID injected|CUDA faults injected|Test passed", printed) == [
+        "XID injected",
+        "CUDA faults injected",
+        "Test passed",
+    ]
+    assert ask(guide, "GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
 
 
 def test_several_xids_are_tested_in_turn(guide, blocks):
@@ -205,17 +354,6 @@ def test_the_network_guide_partitions_and_cleans_up(guide):
     [fault, *_] = ask(guide, "GET", "/api/v1/faults")[1]["faults"]
     assert (fault["type"], fault["status"]) == ("network_frontend_worker", "recovered")
     assert fault["target"].startswith("dynamo-oviya/fault-injection-network-frontend-worker-")
-
-
-def test_metrics_tell_of_gpus_workers_and_nodes(guide):
-    _, metrics = ask(guide, "GET", "/api/v1/metrics/collect?namespace=dynamo-oviya")
-    assert {(row["node"], row["gpu"]) for row in metrics["gpu_metrics"]} >= {
-        ("worker-node-0", "0"),
-        ("worker-node-0", "1"),
-    }
-    assert metrics["inference_metrics"]["workers"] == 3
-    assert [row["gpus"] for row in sorted(metrics["node_health"], key=lambda row: row["node"])] == [0, 8, 8, 8]
-    assert metrics["network_metrics"] == {"active_faults": 0, "targets": []}
 
 
 def test_guide_mode_answers_this_machine_alone_and_no_page_of_another_site(guide):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from gpu_test import PATIENCE, Bench, done, require, run, step
+from gpu_test import DEPLOYMENT, PATIENCE, Bench, done, require, run, step
 from helpers.observing import (
     has_nvsentinel,
     is_drained,
@@ -36,21 +36,24 @@ def test_xid79_nvsentinel_automated() -> None:
     done(f"the fault will be on {bench.node}")
     fault = None
     try:
-        step("[2/4] Xid 79 in the kernel log, and in the workers' CUDA calls")
+        step(f"[2/4] CUDA calls of the workers fail on {bench.node}, and its kernel log tells of Xid 79")
+        bench.inject_cuda(79)  # first: once the node is cordoned, no pod that is pinned to it starts
+        crashed = bench.injector.wait_for_pods_to_crash(DEPLOYMENT, bench.namespace, 420 * PATIENCE)
+        require(bool(crashed), "No worker crashed: do they use CUDA?")
+        done(f"{len(crashed)} pods crashed")
         fault = bench.api.inject_xid_error(bench.node, xid_type=79, gpu_id=0)
         done(f"{fault.fault_id} injected")
-        bench.inject_cuda(79)
-        crashed = bench.injector.wait_for_pods_to_crash("vllm-v1-disagg-router", bench.namespace, 420 * PATIENCE)
-        done(f"{len(crashed)} pods crashed" if crashed else "the node was emptied before a pod could crash")
         step("[3/4] NVSentinel at work")
         for what, is_done, seconds in STAGES:
             wait_for_node(bench.kube, bench.node, is_done, what.partition(":")[0], seconds * PATIENCE)
             done(what)
     finally:
         step("[4/4] Clean-up")
-        bench.clean_cuda()
-        if fault is not None:
-            bench.api.delete_fault(fault.fault_id)
+        try:
+            bench.clean_cuda()
+        finally:
+            if fault is not None:
+                bench.api.delete_fault(fault.fault_id)
     wait_for_node(bench.kube, bench.node, is_in_service, "back in service", 300 * PATIENCE)
     bench.require_recovery()
 
