@@ -22,7 +22,8 @@ def test_all_xid_errors() -> None:
         ended = bench.api.get_fault(fault.fault_id)["status"]
         require(ended == "recovered", f"Xid {xid} is {ended} after it was deleted.")
         done("recovered")
-    left = [row["id"] for row in bench.api.list_faults(active_only=True) if row["target"].startswith(f"{bench.node}/")]
+    active = bench.api.list_faults(active_only=True)
+    left = [row["id"] for row in active if row["target"].startswith(f"{bench.node}/")]
     require(not left, f"Faults are still active on {bench.node}: {', '.join(left)}")
     step("After: the node is in service and the model answers")
     wait_for_node(bench.kube, bench.node, is_in_service, "back in service", 600 * PATIENCE)
