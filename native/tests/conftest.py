@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from native_library import BUILD, LIBRARY, NATIVE, Control, Program, package_file
+
+from native.tests.native_library import BUILD, LIBRARY, NATIVE, Control, Program, package_file
 
 
 @pytest.fixture(scope="session")

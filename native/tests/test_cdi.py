@@ -6,7 +6,8 @@ import os
 import subprocess
 
 import pytest
-from native_library import BUILD, NATIVE, needs_compiler
+
+from native.tests.native_library import BUILD, NATIVE, needs_compiler
 
 PROGRAM = NATIVE.parent / "deploy" / "cuda-fault" / "cdi.py"
 SPEC = {

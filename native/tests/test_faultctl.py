@@ -3,7 +3,8 @@
 import subprocess
 
 import pytest
-from native_library import BUILD, needs_compiler
+
+from native.tests.native_library import BUILD, needs_compiler
 
 pytestmark = needs_compiler
 

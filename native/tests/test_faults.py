@@ -5,7 +5,8 @@ import time
 from pathlib import Path
 
 import pytest
-from native_library import BUILD, NATIVE, needs_compiler, out
+
+from native.tests.native_library import BUILD, NATIVE, needs_compiler, out
 
 pytestmark = needs_compiler
 XIDS = json.loads((NATIVE.parent / "faults" / "xids.json").read_text(encoding="utf-8"))["xids"]

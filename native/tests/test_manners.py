@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from native_library import BUILD, NATIVE, environment, needs_compiler
+
+from native.tests.native_library import BUILD, NATIVE, environment, needs_compiler
 
 pytestmark = needs_compiler
 

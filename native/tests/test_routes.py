@@ -3,7 +3,8 @@
 import subprocess
 
 import pytest
-from native_library import BUILD, environment, needs_compiler, package_file
+
+from native.tests.native_library import BUILD, environment, needs_compiler, package_file
 
 pytestmark = needs_compiler
 ROUTES = ["direct", "dlsym", "own", "11030", "12000"]

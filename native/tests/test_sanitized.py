@@ -5,7 +5,8 @@ import shutil
 import subprocess
 
 import pytest
-from native_library import BUILD, NATIVE, Control, needs_compiler
+
+from native.tests.native_library import BUILD, NATIVE, Control, needs_compiler
 
 pytestmark = [needs_compiler, pytest.mark.torture]
 SANITIZERS = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}

@@ -4,7 +4,8 @@ import importlib
 import re
 
 import pytest
-from native_library import NATIVE, needs_compiler, package_file
+
+from native.tests.native_library import NATIVE, needs_compiler, package_file
 
 
 @pytest.fixture
