@@ -12,7 +12,7 @@ from kubesim.terraform.config import Item
 from kubesim.terraform.decode import Path, Value
 from kubesim.terraform.diagnostics import Failure, Problem, ProviderError
 from kubesim.terraform.google import Google
-from kubesim.terraform.graph import Instance, key_text
+from kubesim.terraform.graph import Instance
 from kubesim.terraform.kubernetes import Kubernetes
 from kubesim.terraform.state import Held
 
@@ -98,15 +98,6 @@ def _path(node: Any) -> Path:
     if node[0] == "index":
         return (*_path(node[2]), node[3][2])
     return (node[2],)
-
-
-def written(node: Any) -> str:
-    """Return an address as it stands in the code."""
-    if node[0] == "attr":
-        return f"{written(node[2])}.{node[3]}"
-    if node[0] == "index":
-        return f"{written(node[2])}{key_text(node[3][2])}"
-    return str(node[2])
 
 
 def within(address: str, target: str) -> bool:

@@ -69,7 +69,8 @@ class Scope:
 
     def rendered(self, text: str, given: dict[str, Any], file: str) -> Any:
         """Return what a template with values of its own makes."""
-        return evaluate(parse_template(text, file), Scope(_Given(self.names), file, bound=given))
+        scope = Scope(NoNames("invalid_reference", self.names.read), file, bound=given)
+        return evaluate(parse_template(text, file), scope)
 
     def _told(self, node: Node) -> Iterator[str]:
         for each in references(node):
@@ -80,15 +81,16 @@ class Scope:
             yield f"{spelled(each)} {described(value)}"
 
 
-class _Given:
-    """The names of a template: none but those that are given."""
+@dataclass(frozen=True)
+class NoNames:
+    """No names but those that are bound, as in templates and in values from outside; ``key`` says so."""
 
-    def __init__(self, names: Names) -> None:
-        self.read = names.read
+    key: str
+    read: Callable[[str], str]
 
     def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
         """Refuse every name."""
-        raise scope.problem(node[1], "Invalid reference", f'vars map does not contain key "{root}"')
+        raise scope.failure(node[1], self.key, root=root)
 
 
 def evaluate(node: Node, scope: Scope) -> Any:

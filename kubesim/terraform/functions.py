@@ -99,21 +99,6 @@ def _like(model: Any, items: Any) -> Any:
     return made(List, model.elem, items) if isinstance(model, List | Set) else [*items]
 
 
-def _yaml(value: Any, indent: int = 0) -> str:
-    pad = "  " * indent
-    if isinstance(value, dict) and value:
-        return "".join(f"{pad}{json.dumps(key)}:{_yaml_item(item, indent)}" for key, item in sorted(value.items()))
-    if isinstance(value, list) and value:
-        return "".join(f"{pad}- {_yaml(item, indent + 1)[len(pad) + 2 :]}" for item in value)
-    return f"{pad}{json.dumps(value, ensure_ascii=False)}\n"
-
-
-def _yaml_item(value: Any, indent: int) -> str:
-    if isinstance(value, dict | list) and value:
-        return "\n" + _yaml(value, indent + isinstance(value, dict))
-    return f" {json.dumps(value, ensure_ascii=False)}\n"
-
-
 def _yamldecode(text: str) -> Any:
     try:
         return _of_yaml(yaml.safe_load(text), itertools.count())
@@ -350,7 +335,7 @@ RUN: dict[str, Callable[..., Any]] = {
     "setsubtract": _sets(lambda sets: sets[0] - sets[1]), "slice": _slice,
     "sort": lambda items: made(List, "string", sorted(items, key=str.encode)), "values": _values,
     "jsondecode": lambda s: json.loads(s, parse_constant=_no_number), "jsonencode": json_text,
-    "yamldecode": _yamldecode, "yamlencode": lambda value: _yaml(plain(value)),
+    "yamldecode": _yamldecode,
     "dirname": lambda path: path.rpartition("/")[0] or ".",
     "basename": lambda path: path.rpartition("/")[2], "sha256": lambda s: hashlib.sha256(s.encode()).hexdigest(),
     "cidrhost": _cidrhost, "cidrsubnet": _cidrsubnet, "merge": _merge, "length": _as_open(_length, "number"),

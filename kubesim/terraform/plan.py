@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kubesim.terraform import schema
-from kubesim.terraform.changes import Change, Options, Provider, attempt, collecting, flag, ignored, within, written
+from kubesim.terraform.changes import Change, Options, Provider, attempt, collecting, flag, ignored, within
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import Value, decode, differences, ignoring, planned
 from kubesim.terraform.diagnostics import Failure, Problem, failure
 from kubesim.terraform.evaluate import evaluate
 from kubesim.terraform.graph import Instance, World, check, key_text
 from kubesim.terraform.instances import Key
+from kubesim.terraform.mentions import spelled
 from kubesim.terraform.schema import ResourceType, conformed
 from kubesim.terraform.state import Held, State, module_steps, parsed_address
 from kubesim.terraform.values import Unknown, known
@@ -155,7 +156,7 @@ class Planner:
         for module in self.config.everything():
             way = "".join(f"module.{name}." for name in module.path)
             for item in module.moved:
-                begin, end = (way + written(item.node(name) or ["root", [], ""]) for name in ("from", "to"))
+                begin, end = (way + spelled(item.node(name) or ["root", [], ""]) for name in ("from", "to"))
                 for address in [*self.state.instances]:
                     if within(address, begin):
                         self._rename(address, end + address[len(begin) :])

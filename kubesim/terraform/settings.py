@@ -12,11 +12,11 @@ import yaml
 from kubesim.terraform.config import Item, Module
 from kubesim.terraform.decode import decode
 from kubesim.terraform.diagnostics import Problem, failure, said, told
-from kubesim.terraform.evaluate import Scope, evaluate
+from kubesim.terraform.evaluate import NoNames, Scope, evaluate
 from kubesim.terraform.host import Host
 from kubesim.terraform.kubernetes import Api
 from kubesim.terraform.schema import provider_schema
-from kubesim.terraform.syntax import Node, parse_expression
+from kubesim.terraform.syntax import parse_expression
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -61,16 +61,13 @@ def arguments(words: list[str], known: str) -> Arguments:
     return found
 
 
-class _Bare:
-    """No names at all: the scope of values that are given from outside."""
+def _bare(file: str) -> Scope:
+    """Return the scope of values that are given from outside."""
 
-    def lookup(self, scope: Scope, root: str, steps: list[Node], node: Node) -> tuple[Any, int]:
-        """Refuse every name."""
-        raise scope.failure(node[1], "variables_not_allowed")
-
-    def read(self, path: str) -> str:
-        """Refuse every file."""
+    def no_file(path: str) -> str:
         raise ValueError("functions may not be called here")
+
+    return Scope(NoNames("variables_not_allowed", no_file), file)
 
 
 def variables(host: Host, root: Module, asked: Arguments) -> tuple[dict[str, tuple[Any, str]], list[Problem]]:
@@ -105,7 +102,7 @@ def variables(host: Host, root: Module, asked: Arguments) -> tuple[dict[str, tup
 def _given(item: Item, text: str, file: str) -> Any:
     if item.type in ("string", "dynamic"):
         return text
-    return evaluate(parse_expression(text, file), Scope(_Bare(), file)) if text else None
+    return evaluate(parse_expression(text, file), _bare(file)) if text else None
 
 
 def _asked(host: Host, name: str, item: Item, asked: Arguments) -> Any:
@@ -128,7 +125,7 @@ def _of_file(host: Host, path: str) -> list[tuple[str, Any, str]]:
             raise failure("failed_to_read_variables_file_2", path=path) from error
     if host.read(path) is None:
         raise failure("failed_to_read_variables_file", path=path)
-    body, scope = host.body(path), Scope(_Bare(), path)
+    body, scope = host.body(path), _bare(path)
     return [(name, evaluate(node, scope), f"{span[0]}-{node[1][2]}") for name, (span, node) in body["attrs"].items()]
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from kubesim.network.fabric import REASONS
 from kubesim.shell.errors import FileError, NetworkError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.machine import Process, Tool
@@ -242,19 +243,11 @@ class _Run:
         return status, data.decode("utf-8", "replace")
 
     async def _why(self, url: str, error: NetworkError) -> str:
-        host = url.split("/")[2].partition(":")[0]
-        port = url.split("/")[2].partition(":")[2] or "443"
+        host, _, port = url.split("/")[2].partition(":")
         if error.kind in ("nxdomain", "again"):
             return f"dial tcp: lookup {host}: no such host"
-        address = host
-        with contextlib.suppress(NetworkError):
-            address = (await resolve(self.process, host))[0]
-        reasons = {
-            "refused": "connect: connection refused",
-            "timeout": "i/o timeout",
-            "reset": "read: connection reset by peer",
-        }
-        return f"dial tcp {address}:{port}: {reasons.get(error.kind, 'connect: no route to host')}"
+        address = self._addresses.get(host, host)
+        return f"dial tcp {address}:{port or 443}: {REASONS.get(error.kind, REASONS['unreachable'])}"
 
 
 TOOLS: dict[str, Tool] = {"terraform": terraform}

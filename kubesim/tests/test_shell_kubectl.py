@@ -116,6 +116,7 @@ async def test_no_answer_of_a_server_ends_it_otherwise_than_with_a_message(answe
         ("kustomize .", "kustomize"),
         ("proxy --port=8001", "proxy"),
         ("auth reconcile -f rights.yaml", "auth reconcile"),
+        ("explain pods", "explain"),
         ("cluster-info dump", "cluster-info dump"),
         ("apply -f web.yaml --prune --all", "--prune"),
         ("apply -k .", "--kustomize"),

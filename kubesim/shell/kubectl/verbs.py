@@ -16,7 +16,6 @@ from kubesim.shell.kubectl import (
     deleting,
     describe,
     editing,
-    explaining,
     get,
     logs,
     making,
@@ -41,7 +40,6 @@ Verb = Callable[[Process, Client, Flags], Awaitable[int]]
 VERBS: dict[str, Verb] = {
     "get": get.get,
     "describe": describe.describe,
-    "explain": explaining.explain,
     "logs": logs.logs,
     "exec": streams.exec_,
     "debug": debugging.debug,
