@@ -10,7 +10,6 @@ from kubesim.shell.tools import kit
 from kubesim.shell.tools.hosts import host_of
 
 SHOWN_ID = 13
-TAIL = ("--tail", "-n")
 
 
 def _human(seconds: float) -> str:
@@ -29,43 +28,23 @@ def _human(seconds: float) -> str:
     return ""
 
 
-GLOBAL_FLAGS = {
-    "-c", "--config", "-D", "--debug", "-h", "--help", "-i", "--image-endpoint", "-r", "--runtime-endpoint", "-t",
-    "--timeout", "-v", "--version",
-}  # fmt: skip
-
-
 async def crictl(process: Process) -> int:
     """Ask the node's container runtime."""
-    side = host_of(process)
-    words = process.argv[1:]
-    while words[:1] and words[0].startswith("-"):
-        if words[0].partition("=")[0] not in GLOBAL_FLAGS:
-            await process.error(f"Incorrect Usage: flag provided but not defined: -{words[0].lstrip('-')}\n\n")
-            return 1
-        words = words[
-            2 if words[0] in ("-r", "--runtime-endpoint", "-i", "--image-endpoint", "-t", "--timeout") else 1 :
-        ]
-    if not words:
-        await process.write(kit.told("crictl_usage"))
-        return 0
-    verb, rest = words[0], words[1:]
-    if verb == "--version":
+    side, opts = host_of(process), await kit.options(process)
+    if "v" in opts:
         await process.write("crictl version v1.34.0\n")
+        return 0
+    if not opts.args:
+        await process.write(kit.told("crictl_usage"))
         return 0
     if side is None or not side.services.runs("containerd"):
         await process.error(kit.told("crictl_no_runtime"))
         return 1
-    known = {
-        **dict.fromkeys(("images", "image", "img"), _images),
-        "ps": _ps,
-        "pods": _pods,
-        "logs": _logs,
-    }
-    if verb not in known:
+    verb = opts.args[0]
+    if verb not in VERBS:
         await process.write(f"No help topic for '{verb}'\n")
         return 3
-    return await known[verb](process, side, rest)
+    return await VERBS[verb](process, side, opts)
 
 
 def _table(rows: list[list[str]]) -> str:
@@ -74,23 +53,13 @@ def _table(rows: list[list[str]]) -> str:
     return "".join("".join(cell.ljust(widths[at]) for at, cell in enumerate(row)).rstrip(" ") + "\n" for row in rows)
 
 
-def _value(words: list[str], *names: str) -> str:
-    """Return the value of an option, however it is written."""
-    for at, word in enumerate(words):
-        name, equals, value = word.partition("=")
-        if name in names:
-            return value if equals else words[at + 1] if at + 1 < len(words) else ""
-    return ""
-
-
-async def _ps(process: Process, side: HostSide, words: list[str]) -> int:
-    name, pod, state = _value(words, "--name"), _value(words, "--pod", "-p"), _value(words, "--state", "-s")
-    found = [each for each in await side.containers() if name in each.spec["name"]]
-    found = [each for each in found if not pod or sandbox(each.pod).startswith(pod)]
-    if not state and not {"-a", "--all"} & {*words}:
-        state = "running"
-    found = [each for each in found if not state or each.state.lower() == state.lower()]
-    if {"-q", "--quiet"} & {*words}:
+async def _ps(process: Process, side: HostSide, opts: kit.Options) -> int:
+    state = (opts.get("s") or ("" if "a" in opts else "running")).lower()
+    found = [each for each in await side.containers() if opts.get("name") in each.spec["name"]]
+    found = [
+        each for each in found if sandbox(each.pod).startswith(opts.get("p")) and state in ("", each.state.lower())
+    ]
+    if "q" in opts:
         await process.write("".join(each.id + "\n" for each in found))
         return 0
     now = process.machine.clock.now()
@@ -111,7 +80,7 @@ def _image_of(side: HostSide, container: Ran) -> str:
     return found.id.removeprefix("sha256:") if found is not None else container.image
 
 
-async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
+async def _pods(process: Process, side: HostSide, opts: kit.Options) -> int:
     now = process.machine.clock.now()
     rows = [["POD ID", "CREATED", "STATE", "NAME", "NAMESPACE", "ATTEMPT", "RUNTIME"]]
     for pod in await side.pods():
@@ -124,10 +93,10 @@ async def _pods(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-async def _images(process: Process, side: HostSide, words: list[str]) -> int:
+async def _images(process: Process, side: HostSide, opts: kit.Options) -> int:
     """List the images of the node, as its status and its pulls tell of them."""
     every = side.images.every()
-    if {"-q", "--quiet"} & {*words}:
+    if "q" in opts:
         await process.write("".join(f"{ident}\n" for ident in every))
         return 0
     table = [["IMAGE", "TAG", "IMAGE ID", "SIZE"]]
@@ -139,30 +108,11 @@ async def _images(process: Process, side: HostSide, words: list[str]) -> int:
     return 0
 
 
-def _named(words: list[str]) -> str:
-    """Return what a command line names: the first word that is no option, nor the value of one."""
-    rest = iter(words)
-    for word in rest:
-        if word in TAIL:
-            next(rest, "")
-        elif not word.startswith("-"):
-            return word
-    return ""
-
-
-async def _one(process: Process, side: HostSide, words: list[str]) -> Ran | None:
-    prefix = _named(words)  # an id may well be all digits
-    found = [each for each in await side.containers() if prefix and each.id.startswith(prefix)]
-    if not found:
-        await process.error(kit.told("crictl_no_container", at=process.machine.clock.now(), id=prefix))
-        return None
-    return found[0]
-
-
-async def _logs(process: Process, side: HostSide, words: list[str]) -> int:
-    tail = next((words[at + 1] for at, word in enumerate(words[:-1]) if word in TAIL), "")
-    found = await _one(process, side, words)
+async def _logs(process: Process, side: HostSide, opts: kit.Options) -> int:
+    wanted, tail = "".join(opts.args[1:2]), opts.get("n")
+    found = next((each for each in await side.containers() if wanted and each.id.startswith(wanted)), None)
     if found is None:
+        await process.error(kit.told("crictl_no_container", at=process.machine.clock.now(), id=wanted))
         return 1
     meta = found.pod["metadata"]
     query = f"?tailLines={tail}" if tail.isdecimal() else ""
@@ -180,4 +130,5 @@ def _bytes(size: float) -> str:
     return f"{size:.3g}{unit}"
 
 
+VERBS = {**dict.fromkeys(("images", "image", "img"), _images), "ps": _ps, "pods": _pods, "logs": _logs}
 TOOLS: dict[str, Tool] = {"crictl": crictl}
