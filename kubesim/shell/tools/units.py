@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kubesim.shell.hostside import BOOT_S, HostSide
@@ -15,10 +16,6 @@ from kubesim.shell.tools.journalctl import shown
 
 MARKS = {"active": "●", "failed": "×", "inactive": "○", "activating": "●"}
 SHOWN_LINES = 10
-VALUED = frozenset(
-    {"-n", "--lines", "-o", "--output", "-s", "--signal", "-t", "--type", "-p", "--property", "--state"}
-)
-"""Options with a value in the next word."""
 WANTS = "/etc/systemd/system/multi-user.target.wants"
 
 
@@ -28,8 +25,9 @@ async def systemctl(process: Process) -> int:
     if side is None:
         await process.error(kit.told("units_offline"))
         return 1
-    call = _Call(process, side)
-    verb, names = (call.words[0], [_name(word) for word in call.words[1:]]) if call.words else ("list-units", [])
+    call = _Call(process, side, await kit.options(process))
+    verb, *words = call.opts.args or ["list-units"]
+    names = [_name(word) for word in words]
     if verb == "list-units":
         return await _units(call)
     if verb == "reboot":
@@ -51,28 +49,13 @@ async def reboot(process: Process) -> int:
     return await systemctl(process)
 
 
+@dataclass(frozen=True)
 class _Call:
-    """One command line: its words and options."""
+    """One command line, and the node that it is about."""
 
-    def __init__(self, process: Process, side: HostSide) -> None:
-        self.process, self.side = process, side
-        self.words: list[str] = []
-        self.options: dict[str, str] = {}
-        rest = iter(process.argv[1:])
-        for word in rest:
-            if word.startswith("-"):
-                name, equals, value = word.partition("=")
-                self.options[name] = value if equals or name not in VALUED else next(rest, "")
-            else:
-                self.words.append(word)
-
-    def given(self, *names: str) -> bool:
-        """Whether one of these options is there."""
-        return any(name in self.options for name in names)
-
-    def value(self, *names: str) -> str:
-        """Return the value of an option under one of its names."""
-        return next((self.options[name] for name in names if name in self.options), "")
+    process: Process
+    side: HostSide
+    opts: kit.Options
 
 
 def _name(word: str) -> str:
@@ -99,9 +82,9 @@ async def _one(call: _Call, verb: str, name: str) -> int:
 async def _ask(call: _Call, verb: str, name: str) -> int:
     judged = verb.startswith("is-")
     text, status = _judge(call, verb, name) if judged else ASKING[verb](call, name)
-    quiet = judged and call.given("-q", "--quiet")
-    if verb == "status" and call.value("-n", "--lines") != "0":
-        wanted = call.value("-n", "--lines")
+    quiet = judged and "q" in call.opts
+    wanted = call.opts.get("n")
+    if verb == "status" and wanted != "0":
         most = int(wanted) if wanted.isdecimal() and len(wanted) < 6 else SHOWN_LINES
         found = (await entries(call.side, [name]))[-most:]
         text += "\n" + "".join(f"{shown(entry, call.side.name)}\n" for entry in found)
@@ -204,11 +187,11 @@ def _enroll(call: _Call, verb: str, name: str) -> str:
     if verb == "unmask" and was != "masked":
         return ""
     services.enable(name, {"disable": "disabled", "mask": "masked"}.get(verb, "enabled"))
-    if call.given("--now") and verb in ("disable", "mask"):
+    if "now" in call.opts and verb in ("disable", "mask"):
         services.stop(name)
     if verb == "enable":
         said = "" if was == "enabled" else f"Created symlink {WANTS}/{name}.service → {unit.path}.\n"
-        return said + (_run(call, "start", name) if call.given("--now") else "")
+        return said + (_run(call, "start", name) if "now" in call.opts else "")
     if verb == "disable":
         return f"Removed {WANTS}/{name}.service.\n" if was == "enabled" else ""
     if verb == "unmask":
@@ -219,7 +202,7 @@ def _enroll(call: _Call, verb: str, name: str) -> str:
 async def _unknown(call: _Call, verb: str, name: str) -> int:
     process = call.process
     if verb in ("is-active", "is-failed"):
-        await process.write("" if call.given("-q", "--quiet") else "inactive\n")
+        await process.write("" if "q" in call.opts else "inactive\n")
         return 3 if verb == "is-active" else 1
     if verb == "is-enabled":
         await process.error(f"Failed to get unit file state for {name}.service: No such file or directory\n")
@@ -238,8 +221,8 @@ async def _unknown(call: _Call, verb: str, name: str) -> int:
 async def _units(call: _Call) -> int:
     process, services = call.process, call.side.services
     names = {f"{name}.service": unit for name, unit in call.side.units.items()}
-    state = "failed" if call.given("--failed") else call.value("--state")
-    every = call.given("-a", "--all")
+    state = "failed" if "failed" in call.opts else call.opts.get("state")
+    every = "a" in call.opts
     states = {name: services.of(_name(name)) for name in names}
     chosen = {
         name: each
@@ -253,7 +236,7 @@ async def _units(call: _Call) -> int:
         mark = "●" if each.active == "failed" else " "
         row = f"{mark} {name:<{wide}} loaded {each.active:<10} {each.sub:<12} {names[name].description}"
         await process.write(f"{row}\n")
-    if not call.given("--no-legend"):
+    if "no-legend" not in call.opts:
         legend = kit.told("units_legend") if chosen else ""
         tail = "To show all installed unit files use 'systemctl list-unit-files'.\n" if chosen else ""
         await process.write(f"{legend}{len(chosen)} loaded units listed.\n{tail}")
