@@ -12,8 +12,7 @@ from kubesim.apiservices import AUTOMANAGED, LOCAL, RESOURCE, custom
 from kubesim.conditions import Verdict, condition_of, renewed, replaced, said
 from kubesim.errors import Obj, tolerating
 from kubesim.informer import WorkQueue
-from kubesim.network.fabric import REASONS
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.store import Event, Store
 
 AGAIN_S = 30.0

@@ -33,10 +33,10 @@ from kubesim.auth.users import User
 from kubesim.clock import Clock, TooSlow, in_time
 from kubesim.errors import ApiError, Obj
 from kubesim.network import certificates
-from kubesim.network.fabric import REASONS, Fabric, Request, Response
+from kubesim.network.fabric import Fabric, Request, Response
 from kubesim.schema.paths import is_true
 from kubesim.schema.registry import Registry
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.store import Store
 
 PORT = 443

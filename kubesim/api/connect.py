@@ -26,10 +26,9 @@ from kubesim.asking import answered
 from kubesim.auth.users import User
 from kubesim.errors import ApiError, Obj
 from kubesim.forwarded import client_of
-from kubesim.network.fabric import REASONS
 from kubesim.network.fabric import Request as ServerRequest
 from kubesim.schema.registry import Kind
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.streaming import portforward, remote
 from kubesim.streaming.seam import Run, Unreached
 

@@ -13,8 +13,8 @@ from kubesim.errors import Obj
 from kubesim.kubelet import timings
 from kubesim.kubelet.records import Container
 from kubesim.kubelet.sandbox import Sandbox
-from kubesim.network.fabric import REASONS, Request, Response, Server
-from kubesim.shell.errors import NetworkError
+from kubesim.network.fabric import Request, Response, Server
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.streaming.seam import RuntimeFailure
 
 PROBE_AGENT = "kube-probe/1.34"

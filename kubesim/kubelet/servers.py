@@ -19,8 +19,8 @@ from kubesim.kubelet.images import Image
 from kubesim.kubelet.records import container_id
 from kubesim.kubelet.status import PodRecord
 from kubesim.kubelet.usage import Usage
-from kubesim.network.fabric import REASONS, Fabric, HttpServer, Request, Response, Server
-from kubesim.shell.errors import NetworkError
+from kubesim.network.fabric import Fabric, HttpServer, Request, Response, Server
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.shell.files import File, View
 from kubesim.streaming.seam import Duplex, RuntimeFailure
 

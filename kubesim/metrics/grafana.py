@@ -17,8 +17,8 @@ from kubesim.errors import Obj, tolerating
 from kubesim.kubelet.duties import Post
 from kubesim.metrics.api import parse_duration
 from kubesim.metrics.promql.values import QueryError
-from kubesim.network.fabric import REASONS, HttpServer, Request, Response, Server
-from kubesim.shell.errors import NetworkError
+from kubesim.network.fabric import HttpServer, Request, Response, Server
+from kubesim.shell.errors import REASONS, NetworkError
 
 PORT, MAX_QUERIES, MIN_STEP_S, MAX_POINTS = 3000, 100, 15, 1000
 _MALFORMED = (AttributeError, KeyError, IndexError, OverflowError, TypeError, ValueError, yaml.YAMLError, QueryError)

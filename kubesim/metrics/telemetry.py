@@ -18,9 +18,9 @@ from kubesim.metrics.api import FLAGS
 from kubesim.metrics.kube_state import KubeState, tables
 from kubesim.metrics.metrics_server import MetricsServer
 from kubesim.metrics.servers import Monitor, Probe, PrometheusServer, dcgm_exporter, node_exporter, state_exporter
-from kubesim.network.fabric import REASONS, Fabric, Server
+from kubesim.network.fabric import Fabric, Server
 from kubesim.network.pods import PodNetwork
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import REASONS, NetworkError
 
 REFRESH_S = 5.0
 """Changes of the cluster are gathered this long before targets are looked for again, as discovery/manager.go does."""

@@ -11,17 +11,6 @@ from kubesim import data
 _table: data.Reader[dict[str, str]] = data.beside(__file__, "texts.yaml")
 NAMES = {"n": "np", "c": "np", "machinefile": "hostfile", "H": "host", "npernode": "N", "wd": "wdir", "gmca": "mca"}
 """Other spellings of an option."""
-VALUED = {
-    "np", "N", "hostfile", "default-hostfile", "host", "x", "bind-to", "map-by", "rank-by", "wdir", "prefix", "path",
-    "output-filename", "timeout", "cpu-list", "cpu-set", "cpus-per-proc", "launch-agent", "rankfile", "rf", "tune",
-    "am", "max-restarts", "stdin", "npersocket",
-}  # fmt: skip
-FLAGS = {
-    "allow-run-as-root", "oversubscribe", "nooversubscribe", "use-hwthread-cpus", "tag-output", "timestamp-output",
-    "display-map", "display-allocation", "report-bindings", "v", "verbose", "q", "quiet", "bynode", "byslot",
-    "pernode", "nolocal", "merge-stderr-to-stdout", "mca", "V", "version", "h", "help", "bind-to-core",
-    "bind-to-socket", "bind-to-none", "display-topo", "do-not-launch", "debug-daemons", "d", "continuous",
-}  # fmt: skip
 
 
 class UsageError(Exception):
@@ -49,7 +38,7 @@ class Call:
         """Return the whole number of an option. Raises ``UsageError``."""
         text = self.given.get(name)
         if text is not None and not (text.isascii() and text.isdecimal() and len(text) < 10):
-            raise UsageError(WRONG_NUMBER.format(name=name, value=text))
+            raise UsageError(_table()["wrong_number"].format(name=name, value=text))
         return int(text) if text is not None else None
 
     def environment(self, own: Mapping[str, str]) -> dict[str, str]:
@@ -61,14 +50,6 @@ class Call:
 
 
 HINT = "\nType 'mpirun --help' for usage.\n"
-WRONG_NUMBER = (
-    "----------------------------------------------------------------------------\n"
-    "Open MPI has detected that a parameter given to a command line\noption does not match the expected format:\n\n"
-    "  Option: {name}\n  Param:  {value}\n\n"
-    "This is frequently caused by omitting to provide the parameter\n"
-    "to an option that requires one. Please check the command line and try again.\n"
-    "----------------------------------------------------------------------------\n"
-)
 
 
 def parse(words: list[str], own: Mapping[str, str]) -> Call:
@@ -91,21 +72,21 @@ def _parse(words: list[str], own: Mapping[str, str]) -> Call:
     call.parameters = {
         name.removeprefix("OMPI_MCA_"): value for name, value in own.items() if name.startswith("OMPI_MCA_")
     }
-    rest = [*words]
+    rest, valued = [*words], _table()["valued"].split()
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
         name = word.lstrip("-")
         name = NAMES.get(name, name)
-        if name not in VALUED | FLAGS:
+        if name not in [*valued, *_table()["flags"].split()]:
             raise UsageError(f'mpirun: Error: unknown option "{word}"{HINT}')
-        if len(rest) < (2 if name == "mca" else name in VALUED):
+        if len(rest) < (2 if name == "mca" else name in valued):
             raise UsageError(f'mpirun: Error: option "{word}" did not have enough parameters (1){HINT}')
-        _take(call, name, rest)
+        _take(call, name, rest, valued=name in valued)
     call.argv = rest
     return call
 
 
-def _take(call: Call, name: str, rest: list[str]) -> None:
+def _take(call: Call, name: str, rest: list[str], *, valued: bool) -> None:
     if name == "mca":
         call.parameters[rest.pop(0)] = rest.pop(0)
     elif name == "x":
@@ -113,7 +94,7 @@ def _take(call: Call, name: str, rest: list[str]) -> None:
     elif name == "host":
         call.given[name] = ",".join(filter(None, [call.given.get(name, ""), rest.pop(0)]))
     else:
-        call.given[name] = rest.pop(0) if name in VALUED else ""
+        call.given[name] = rest.pop(0) if valued else ""
 
 
 RULE = "-" * 74 + "\n"

@@ -16,14 +16,6 @@ from kubesim.shell.share import Share
 from kubesim.streaming.pipe import Pipe
 from kubesim.streaming.seam import Duplex
 
-REASONS = {
-    "refused": "connect: connection refused",
-    "timeout": "i/o timeout",
-    "unreachable": "connect: no route to host",
-    "reset": "read: connection reset by peer",
-    "nxdomain": "no such host",
-}
-"""How a Go program words what went wrong."""
 LONGEST_HEAD = 64 * 1024
 PHRASES = {status.value: status.phrase for status in HTTPStatus}
 LONGEST_BODY = 16 * 1024 * 1024

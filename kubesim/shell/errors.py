@@ -46,6 +46,16 @@ class BrokenPipe(Exception):
     """A write to a pipe that nobody reads any more: SIGPIPE."""
 
 
+REASONS = {
+    "refused": "connect: connection refused",
+    "timeout": "i/o timeout",
+    "unreachable": "connect: no route to host",
+    "reset": "read: connection reset by peer",
+    "nxdomain": "no such host",
+}
+"""How a Go program words what went wrong."""
+
+
 class NetworkError(Exception):
     """A connection that failed: ``kind`` is nxdomain, again, refused, timeout, unreachable or reset.
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kubesim.network.fabric import REASONS
-from kubesim.shell.errors import FileError, NetworkError
+from kubesim.shell.errors import REASONS, FileError, NetworkError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import resolve

@@ -7,21 +7,11 @@ from dataclasses import dataclass
 
 from kubesim.gpu.board import NoReset
 from kubesim.gpu.smi.values import enabled
-from kubesim.gpu.smi.view import Seen, View, chosen
+from kubesim.gpu.smi.view import Seen, View, chosen, texts
 
 INVALID, NO_PERMISSION, RESET_FAILED = 2, 4, 255
 EARLY = "Terminating early due to previous errors.\n"
 DONE = "All done.\n"
-USERS = (
-    "\n{} currently being used by one or more other processes (e.g., Fabric Manager, CUDA application, graphics "
-    "application such as an X server, or a monitoring application such as another instance of nvidia-smi). Please "
-    "first kill all processes using {} and all compute applications running in the system.\n"
-)
-FORGETFUL = (
-    "\nWarning: persistence mode is disabled on device {}. See the Known Issues section of the nvidia-smi(1) man "
-    "page for more information. Run with [--help | -h] switch to get more information on how to enable persistence "
-    "mode.\n\n"
-)
 SWITCH = {"0": False, "DISABLED": False, "1": True, "ENABLED": True}
 
 
@@ -58,7 +48,7 @@ def run(view: View, name: str, value: str, only: list[str]) -> tuple[str, int]:
         except Refused as error:
             return f"{out}{error}\n{EARLY}", error.status
         if setter.warns and not seen.device.settings.persistence:
-            out += FORGETFUL.format(address)
+            out += texts()["forgetful"].format(address)
     return out + DONE, 0
 
 
@@ -79,7 +69,7 @@ def reset(view: View, only: list[str]) -> tuple[str, int]:
         return out + DONE, 0
     many = (f"{used} devices are", "these devices") if used > 1 else ("1 device is", "this device")
     return f"{out}The following GPUs could not be reset:\n{failed}" + (
-        USERS.format(*many) if used else ""
+        texts()["in_use"].format(*many) if used else ""
     ), RESET_FAILED
 
 

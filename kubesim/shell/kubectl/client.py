@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.shell.machine import Process
 from kubesim.shell.wayout import KubeAccess
 
@@ -121,8 +121,7 @@ class Client:
         address = self.kube.server.partition("//")[2]
         if error.kind == "refused":
             return KubectlError(REFUSED.format(address.removesuffix(":443")))
-        reasons = {"timeout": "i/o timeout", "reset": "read: connection reset by peer"}
-        reason = reasons.get(error.kind, "connect: no route to host")
+        reason = REASONS.get(error.kind, REASONS["unreachable"])
         return KubectlError(f"Unable to connect to the server: dial tcp {address}: {reason}")
 
     async def _warn(self, headers: Mapping[str, str]) -> None:

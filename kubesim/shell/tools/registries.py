@@ -8,7 +8,7 @@ from typing import Any
 
 from kubesim.kubelet import images, manifests
 from kubesim.kubelet.images import Catalogue, Image, PullError, Reference
-from kubesim.shell.errors import NetworkError
+from kubesim.shell.errors import REASONS, NetworkError
 from kubesim.shell.machine import Process, Tool
 from kubesim.shell.sockets import network, resolve
 from kubesim.shell.tools import kit
@@ -74,9 +74,7 @@ async def _reach(process: Process, text: str, reference: Reference) -> None:
             raise Unreachable(f"{url}: lookup {shown.partition(':')[0]} on 10.96.0.10:53: {why}") from error
         if error.kind == "timeout":
             await process.sleep(LOST_S)
-        why = {"timeout": "i/o timeout", "refused": "connect: connection refused"}.get(
-            error.kind, "connect: no route to host"
-        )
+        why = REASONS.get(error.kind, REASONS["unreachable"])
         raise Unreachable(f"{url} {address}:{PORT}: {why}") from error
 
 

@@ -12,8 +12,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
-from kubesim.network.fabric import REASONS
-from kubesim.shell.errors import FileError, NetworkError
+from kubesim.shell.errors import REASONS, FileError, NetworkError
 from kubesim.shell.machine import Process
 from kubesim.times import nano
 
