@@ -18,6 +18,8 @@ from bench.programs import compiled, seconds_of
 ROOT = Path(__file__).resolve().parents[1]
 READY = "Ready after"
 END_S = 30
+SCENARIO = "architecture-mismatch"
+"""The pack that is prepared and rehearsed: its symptom shows at once."""
 
 
 @dataclass
@@ -44,23 +46,11 @@ class Installation:
 
     def pids(self) -> list[int]:
         """Return the supervisor and everything below it."""
-        parents = {}
-        for name in filter(str.isdigit, os.listdir("/proc")):
-            with suppress(OSError):
-                stat = Path(f"/proc/{name}/stat").read_text(encoding="ascii", errors="replace")
-                parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
-        found = [self.process.pid]
-        for pid in found:
-            found += [child for child, parent in parents.items() if parent == pid]
-        return found
+        return _family_of(self.process.pid)
 
     def seconds(self) -> float:
         """Return the processor time that all processes have used."""
-        total = 0.0
-        for pid in self.pids():
-            with suppress(OSError):
-                total += seconds_of(pid)
-        return total
+        return family_seconds(self.process.pid)
 
     def memory(self) -> float:
         """Return the sum of what all processes hold, in MB; what several share is counted once."""
@@ -70,6 +60,27 @@ class Installation:
                 lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
                 total += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
         return total / 1024
+
+
+def family_seconds(supervisor: int) -> float:
+    """Return the processor time that a process and everything below it have used."""
+    total = 0.0
+    for pid in _family_of(supervisor):
+        with suppress(OSError):
+            total += seconds_of(pid)
+    return total
+
+
+def _family_of(supervisor: int) -> list[int]:
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with suppress(OSError):
+            stat = Path(f"/proc/{name}/stat").read_text(encoding="ascii", errors="replace")
+            parents[int(name)] = int(stat.rpartition(")")[2].split()[1])
+    found = [supervisor]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
 
 
 @contextmanager

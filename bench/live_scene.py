@@ -13,6 +13,7 @@ from django.contrib.auth import BACKEND_SESSION_KEY, HASH_SESSION_KEY, SESSION_K
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 
+from bench.installation import SCENARIO
 from faults.selectors import kube_for
 from sessions import selectors, services
 from sessions.models import InterviewSession
@@ -39,7 +40,7 @@ def main() -> None:
         interviewers=people,
         candidate_name="Bench",
         title="Live benchmark",
-        scenario_versions=selectors.pickable_scenarios()[:1],
+        scenario_versions=[row for row in selectors.pickable_scenarios() if row.scenario.slug == SCENARIO],
         minutes=60,
     )
     services.prepare(session=session, actor=people[0])

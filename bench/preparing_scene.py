@@ -1,6 +1,7 @@
-"""Preparations at once, inside an installation: reads how many, again and again, and prints how long each took.
+"""Preparations at once, inside an installation: reads how many, again and again, and prints what each took.
 
-``manage.py shell`` runs it; it reads a JSON list of counts and prints one of seconds, until all of a round are ready.
+``manage.py shell`` runs it; it reads the supervisor's process and a list of counts as JSON, and prints pairs:
+seconds until all of a round were ready, and the processor time of the installation meanwhile.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 
 from django.contrib.auth.models import User
 
+from bench.installation import SCENARIO, family_seconds
 from sessions import selectors, services
 from sessions.models import InterviewSession
 
@@ -20,23 +22,23 @@ POLL_S = 0.05
 State = InterviewSession.State
 
 
-def prepare(owner: User, count: int) -> float:
-    """Prepare sessions at once; return the seconds until the last is ready, and release them."""
-    versions = selectors.pickable_scenarios()[:1]
+def prepare(owner: User, count: int, supervisor: int) -> tuple[float, float]:
+    """Prepare sessions at once; return the seconds until the last is ready and their processor time; release them."""
+    versions = [row for row in selectors.pickable_scenarios() if row.scenario.slug == SCENARIO]
     made = [
         services.create_session(owner=owner, candidate_name=f"Sam {number}", scenario_versions=versions)
         for number in range(count)
     ]
-    begun = time.monotonic()
+    begun, before = time.monotonic(), family_seconds(supervisor)
     for session in made:
         services.prepare(session=session, actor=owner)
     rows = InterviewSession.objects.filter(pk__in=[session.pk for session in made])
     _wait(lambda: not rows.exclude(state=State.READY).exists())
-    seconds = time.monotonic() - begun
+    taken = time.monotonic() - begun, family_seconds(supervisor) - before
     for session in made:
         services.release(session=services.end(session=session, actor=owner), actor=owner)
     _wait(lambda: not rows.filter(released_at__isnull=True).exists())
-    return seconds
+    return taken
 
 
 def _wait(holds: Callable[[], bool]) -> None:
@@ -50,7 +52,8 @@ def _wait(holds: Callable[[], bool]) -> None:
 def main() -> None:
     """Prepare as often and as many as asked."""
     owner = User.objects.get(username="interviewer")
-    print("\n" + json.dumps([prepare(owner, count) for count in json.load(sys.stdin)]), flush=True)
+    supervisor, counts = json.load(sys.stdin)
+    print("\n" + json.dumps([prepare(owner, count, supervisor) for count in counts]), flush=True)
 
 
 main()

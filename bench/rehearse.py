@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import Figure, report
-from bench.installation import installed
+from bench.installation import SCENARIO, installed
 
 ROUNDS = 3
 GOALS = {"symptom_s": 2.0, "reverted_s": 5.0}
@@ -22,7 +22,7 @@ PREPARED = (1, 1, AT_ONCE, 1, AT_ONCE, 1, AT_ONCE)
 
 def rehearse() -> dict[str, Any]:
     """Run one rehearsal and return its JSON object."""
-    command = [sys.executable, "-W", "ignore", "manage.py", "rehearse", "--json"]
+    command = [sys.executable, "-W", "ignore", "manage.py", "rehearse", "--scenario", SCENARIO, "--json"]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)
     result: dict[str, Any] = json.loads(answer.stdout)
     return result
@@ -31,11 +31,18 @@ def rehearse() -> dict[str, Any]:
 def prepare_many() -> Figure:
     """Prepare ten sessions at once, and one beside them, in the same installation."""
     with tempfile.TemporaryDirectory(prefix="fl-bench-") as folder, installed(Path(folder)) as installation:
-        taken = json.loads(installation.run("preparing_scene", json.dumps(PREPARED)))
+        taken = json.loads(installation.run("preparing_scene", json.dumps([installation.process.pid, PREPARED])))
     rounds = [*zip(PREPARED, taken, strict=True)][1:]
-    one, many = (statistics.median(took for count, took in rounds if count == wanted) for wanted in (1, AT_ONCE))
+    (one, one_cpu), (many, many_cpu) = (_medians(rounds, count) for count in (1, AT_ONCE))
     print(f"  ready after {one:.2f} s alone, and after {many:.2f} s the last of {AT_ONCE} at once")
+    print(f"  processor time: {one_cpu:.2f} s alone, {many_cpu:.2f} s for {AT_ONCE}, {many_cpu / one_cpu:.1f} x one")
     return Figure(f"{AT_ONCE} prepared at once", many / one, "x one", MAX_RATIO, one)
+
+
+def _medians(rounds: list[tuple[int, list[float]]], wanted: int) -> tuple[float, float]:
+    """Return the medians of seconds and of processor seconds of the rounds of so many."""
+    seconds, cpu = zip(*(taken for count, taken in rounds if count == wanted), strict=True)
+    return statistics.median(seconds), statistics.median(cpu)
 
 
 def main() -> int:
