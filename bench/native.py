@@ -20,7 +20,7 @@ OTHER_GPU = "GPU-00000000-0000-0000-0000-000000000007"
 def measured(preload: str, control: Path) -> tuple[float, float]:
     """Return nanoseconds of a call and seconds of all launches, with these libraries preloaded."""
     env = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(BUILD), "CUDA_FAULT_CONTROL": str(control)}
-    argv = [BUILD / "calls", str(ROUNDS), str(CALLS), str(LAUNCHES)]
+    argv = [str(BUILD / "calls"), str(ROUNDS), str(CALLS), str(LAUNCHES)]
     variables = {"PATH": os.defpath, "STUB_LAUNCH_NS": str(LAUNCH_NS), **env}
     done = subprocess.run(argv, env=variables, check=True, capture_output=True, text=True)
     call, launches = map(float, done.stdout.split())
