@@ -29,6 +29,8 @@ LAYERS = ("combined", "log", "cuda")
 WRITERS = ("driver", "doubled", "kernel", "module")
 """Forms of the lines on real nodes, for readers of dmesg and of journald (faults/agent/kernel_log.py)."""
 MAX_GPUS = 16
+LOCAL_PORT = 18083
+"""Of the machine of whoever takes a fault back by hand."""
 NO_LEASE = AgentLease("nobody")
 _NODE: Schema = {"type": "string", "minLength": 1, "maxLength": 253}
 _LATE = timedelta(seconds=MAX_LEASE_S + 60)
@@ -147,12 +149,17 @@ class NodeFaultKind(Kind[NodeFault]):
             return agent.fault(cluster, record.undo["fault_id"]) is not None
 
     def command(self, cluster: ClusterPort, record: Record) -> str:
-        """Return the kubectl command that sends the agent the name of the fault to take back."""
+        """Return the command that sends the agent the name of the fault to take back.
+
+        The port is forwarded by the node's kubelet: not every API server reaches pods by its proxy.
+        """
         node = record.target.name
         agent = find_agent(cluster, node) or Agent(node, SESSION.namespace, f"POD-ON-{node}", SESSION.port)
-        path = f"/api/v1/namespaces/{agent.namespace}/{agent.server}/proxy{agent.base}/recover"
-        body = json.dumps({"fault_id": record.undo["fault_id"]})
-        return f"echo {shlex.quote(body)} | kubectl create --raw {shlex.quote(path)} -f -"
+        ports = f"{LOCAL_PORT}:{agent.port}"
+        forward = f"kubectl port-forward -n {agent.namespace} pod/{agent.pod} {ports} >/dev/null"
+        body = shlex.quote(json.dumps({"fault_id": record.undo["fault_id"]}))
+        url = f"http://127.0.0.1:{LOCAL_PORT}{agent.base}/recover"
+        return f"{forward} & curl -sS --retry 15 --retry-delay 1 --retry-connrefused -d {body} {url}; kill $!; wait"
 
 
 class Xid(NodeFaultKind):

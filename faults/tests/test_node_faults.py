@@ -184,8 +184,9 @@ def test_the_command_for_a_person_names_the_fault_and_the_agents_path(cluster, j
     cluster.before_write = refuse
     (stuck,) = engine(cluster, journal.open()).revert()
     assert stuck.command == (
-        """echo '{"fault_id": "run-1-0"}' | kubectl create --raw """
-        "/api/v1/namespaces/node-agents/pods/agent-gpu-1:8083/proxy/k3/recover -f -"
+        "kubectl port-forward -n node-agents pod/agent-gpu-1 18083:8083 >/dev/null & "
+        "curl -sS --retry 15 --retry-delay 1 --retry-connrefused "
+        """-d '{"fault_id": "run-1-0"}' http://127.0.0.1:18083/k3/recover; kill $!; wait"""
     )
 
 
