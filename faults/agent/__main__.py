@@ -16,10 +16,11 @@ from typing import Any
 from faults.agent import gpus, kernel_log
 from faults.agent.api import AgentApi
 from faults.agent.clocks import NodeClock
+from faults.agent.cuda_control import FAULTCTL, CudaControl
 from faults.agent.http_server import HttpServer, Respond
 from faults.agent.kernel_log import KernelLog
 from faults.agent.node_faults import NodeFaults
-from faults.agent.privileges import StillPrivileged, drop_privileges, prepare_folder
+from faults.agent.privileges import StillPrivileged, drop_privileges, prepare_file, prepare_folder
 from faults.agent.refusals import Refusal
 from faults.agent.state import StateFile
 
@@ -40,8 +41,11 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if os.geteuid() == 0:
             prepare_folder(given.state)
+            if given.cuda_control:
+                prepare_file(given.cuda_control)
             drop_privileges()
-        faults = NodeFaults(clock, kernel, StateFile(given.state), given.gpus)
+        cuda = CudaControl(given.cuda_control, given.faultctl) if given.cuda_control else None
+        faults = NodeFaults(clock, kernel, StateFile(given.state), given.gpus, cuda)
     except (OSError, StillPrivileged) as error:
         log.error("%s", error)
         return 1
@@ -65,6 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--kmsg", type=Path, default=kernel_log.DEVICE, help="the kernel log, or a file in its place")
     parser.add_argument("--module", type=Path, default=kernel_log.MODULE, help="the device of deploy/driver-log")
     parser.add_argument("--gpus", type=Path, default=gpus.FOLDER, help="the folder in which the driver lists GPUs")
+    parser.add_argument("--cuda-control", type=Path, help="the control file of the CUDA fault library, on the node")
+    parser.add_argument("--faultctl", type=Path, default=FAULTCTL, help="the program that writes it")
     parser.add_argument("--listen", default="0.0.0.0", help="address to listen on")  # noqa: S104 - in a pod
     parser.add_argument("--log-requests", action="store_true", help="tell of every change that is asked for")
     parser.add_argument("--port", type=int, default=PORT)

@@ -11,7 +11,7 @@ from typing import Any
 from faults.agent.clocks import NodeClock
 from faults.agent.driver_lines import known_xids
 from faults.agent.kernel_log import WRITERS
-from faults.agent.node_faults import MAX_S, NodeFaults
+from faults.agent.node_faults import COMBINED, CUDA, LOG, MAX_S, NodeFaults
 from faults.agent.refusals import Refusal, invalid, not_permitted, unsupported
 from faults.agent.state import Fault
 
@@ -19,14 +19,8 @@ Obj = dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NUMBER = re.compile(r"[0-9]{1,6}")
 MAX_XID = 1000
-LOG = "log"
-LAYERS = {
-    "combined": "what shows a failed GPU in metrics, NVML and allocatable is the GPU itself, which nobody may break; "
-    "layers: log writes the kernel log, and the CUDA fault library makes programs fail",
-    "cuda": "programs fail by the CUDA fault library that they preload, which no agent can put into them; "
-    "layers: log writes the kernel log",
-}
-"""Layers that simulated nodes have besides the kernel log, and the reason why this one has not."""
+WITHOUT_CUDA = "programs fail by the CUDA fault library (native/), which is not set up on this node: {refusal}"
+"""Why a node has only the kernel log. Metrics and allocatable follow the GPU itself, which nobody may break."""
 KINDS = {
     "service": "to stop and start services takes root's rights on the whole node, which the agent has given up; and "
     "nobody could ask it, nor start it again, on a node without kubelet or containerd",
@@ -122,10 +116,12 @@ class AgentApi:
         code = _number(body, "xid_type", 1, MAX_XID)
         if code not in known_xids():
             raise invalid(f"xid_type: one of {', '.join(map(str, known_xids()))} is expected")
-        layers = _choice({"layers": LOG} | body, "layers", [LOG, *LAYERS])
-        if layers in LAYERS:
-            raise unsupported(f"layers: {layers} is for simulated nodes: {LAYERS[layers]}")
-        if refusal := self._faults.refusal:
+        layers = _choice({"layers": LOG} | body, "layers", [LOG, CUDA, COMBINED])
+        if layers != LOG and (missing := self._faults.cuda_refusal):
+            raise unsupported(
+                f"layers: {layers}: {WITHOUT_CUDA.format(refusal=missing)}; layers: log writes the kernel log"
+            )
+        if layers != CUDA and (refusal := self._faults.refusal):
             raise not_permitted(refusal)
         gpu = self._faults.gpu(_number({"gpu_id": 0} | body, "gpu_id", 0, 999))
         writer = _choice({"writer": "driver"} | body, "writer", WRITERS)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from faults.agent.clocks import NodeClock
+from faults.agent.cuda_control import CudaControl
 from faults.agent.driver_lines import Lines, reset_line, xid_lines
 from faults.agent.gpus import FOLDER, Gpu, list_gpus
 from faults.agent.kernel_log import BY_MODULE, ERROR, INFO, WRITERS, KernelLog, Record
@@ -22,6 +23,7 @@ from faults.agent.state import Fault, StateFile
 MAX_S = 8 * 3600
 MIN_PAUSE_S = 1.0
 MAX_LEASES = 64
+LOG, CUDA, COMBINED = "log", "cuda", "combined"
 NAMED = re.compile(r"NVRM: GPU at PCI:([0-9a-f:]+): GPU-")
 SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]+)")
 
@@ -29,8 +31,15 @@ SERIAL = re.compile(r"NVRM: GPU Board Serial Number: ([0-9A-Za-z]+)")
 class NodeFaults:
     """Those of one node."""
 
-    def __init__(self, clock: NodeClock, log: KernelLog, file: StateFile, gpus: Path = FOLDER) -> None:
-        self._clock, self._log, self._file, self._gpus = clock, log, file, gpus
+    def __init__(
+        self,
+        clock: NodeClock,
+        log: KernelLog,
+        file: StateFile,
+        gpus: Path = FOLDER,
+        cuda: CudaControl | None = None,
+    ) -> None:
+        self._clock, self._log, self._file, self._gpus, self._cuda = clock, log, file, gpus, cuda
         self._state = file.load(clock.boot_id)
         self._drop_what_did_not_happen()
 
@@ -38,6 +47,11 @@ class NodeFaults:
     def refusal(self) -> str:
         """Return why no fault can happen here; empty where one can."""
         return self._log.refusal
+
+    @property
+    def cuda_refusal(self) -> str:
+        """Return why programs cannot be made to fail here; empty where they can."""
+        return "the agent was started without --cuda-control" if self._cuda is None else self._cuda.refusal
 
     @property
     def is_confirmed(self) -> bool:
@@ -94,19 +108,25 @@ class NodeFaults:
             raise too_many("one fault per second at most; try again")
         gpu = self.gpu(wanted.gpu_id)
         self._log.refresh()
-        lines = self._lines(wanted, gpu)
-        self._require_writer(wanted, len(lines))
+        lines = self._lines(wanted, gpu) if wanted.layers != CUDA else []
+        if lines:
+            self._require_writer(wanted, len(lines))
         state.faults[wanted.fault_id], state.last = replace(wanted, after=self._log.end), now
         self._file.save(state)
-        self._write(wanted, lines)
+        if lines:
+            self._write(wanted, lines)
+        if wanted.layers != LOG:
+            self._arm(wanted, gpu)
         return self._keep(replace(wanted, is_written=True), gpu)
 
     def end(self, name: str) -> None:
         """Take a fault back: the last one of a GPU ends with the line of a reset. Raises Refusal."""
         fault = self._state.faults[name]
+        if fault.layers != LOG and self._cuda is not None:
+            self._cuda.disarm(name)
         others = [other for other in self._state.faults.values() if other.gpu_id == fault.gpu_id and other != fault]
         gpu = next((gpu for gpu in self.gpus() if gpu.index == fault.gpu_id), None)
-        if gpu is not None and gpu.uuid and not others:
+        if gpu is not None and gpu.uuid and fault.layers != CUDA and not others:
             self._log.write(INFO, [(0, reset_line(gpu))])
         del self._state.faults[name]
         self._file.save(self._state)
@@ -147,6 +167,14 @@ class NodeFaults:
             self._file.save(self._state)
             raise
 
+    def _arm(self, fault: Fault, gpu: Gpu) -> None:
+        """Make programs fail. Where they cannot be, the lines that were written are taken back with a reset's."""
+        try:
+            _required(self._cuda).arm(fault.fault_id, fault.xid_type, gpu, fault.until - self._clock.seconds())
+        except Refusal:
+            self.end(fault.fault_id)
+            raise
+
     def _keep(self, fault: Fault, gpu: Gpu) -> Fault:
         self._state.faults[fault.fault_id] = fault
         if gpu.bus not in self._state.announced:
@@ -157,10 +185,19 @@ class NodeFaults:
     def _drop_what_did_not_happen(self) -> None:
         """Look for faults that an agent began and did not finish. Without a log to read they have happened."""
         for fault in [fault for fault in self._state.faults.values() if not fault.is_written]:
-            if self._log.is_readable and not self._is_logged(fault):
+            if self._has_not_happened(fault):
                 del self._state.faults[fault.fault_id]
             else:
                 self._state.faults[fault.fault_id] = replace(fault, is_written=True)
+
+    def _has_not_happened(self, fault: Fault) -> bool:
+        """Return whether neither the log nor the CUDA library knows of a fault."""
+        if fault.layers != LOG and self._cuda is not None and not self._cuda.refusal:
+            if self._cuda.is_armed(fault.fault_id):
+                return False
+            if fault.layers == CUDA:
+                return True
+        return self._log.is_readable and not self._is_logged(fault)
 
     def _is_logged(self, fault: Fault) -> bool:
         """Return whether a line of a fault is there: then nothing is written again, though more may have been due."""
@@ -168,6 +205,12 @@ class NodeFaults:
         lines = xid_lines(fault.xid_type, gpu, announce=False, seed=fault.fault_id) if gpu else []
         expected = {WRITERS[fault.writer] + text for _, text in lines}
         return any(record.sequence > fault.after and record.text in expected for record in self._log.records)
+
+
+def _required(cuda: CudaControl | None) -> CudaControl:
+    if cuda is None:
+        raise unsupported("the agent was started without --cuda-control")
+    return cuda
 
 
 def _named_gpus(records: Iterable[Record]) -> dict[str, str]:

@@ -30,6 +30,12 @@ def prepare_folder(folder: Path) -> None:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
+def prepare_file(file: Path) -> None:
+    """Give a file to the user that the agent becomes; one that is not there is told of when it is needed."""
+    if file.is_file() and not file.is_symlink():
+        os.chown(file, NOBODY, NOBODY, follow_symlinks=False)
+
+
 def drop_privileges() -> None:
     """Become a user without privileges, for good. Raises StillPrivileged where the kernel shows any left."""
     libc = ctypes.CDLL(None, use_errno=True)

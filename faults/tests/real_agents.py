@@ -12,6 +12,7 @@ from typing import Any
 from faults.agent import kernel_log
 from faults.agent.api import AgentApi
 from faults.agent.clocks import NodeClock
+from faults.agent.cuda_control import CudaControl
 from faults.agent.http_server import HttpServer
 from faults.agent.kernel_log import KernelLog
 from faults.agent.node_faults import NodeFaults
@@ -60,7 +61,8 @@ class MovedClock(NodeClock):
 class RealAgent:
     """One agent behind its HTTP server, in a thread of its own."""
 
-    def __init__(self, folder: Path, *, base: str = BASE, gpus: int = 8) -> None:
+    def __init__(self, folder: Path, *, base: str = BASE, gpus: int = 8, cuda: CudaControl | None = None) -> None:
+        self.cuda = cuda
         self.folder, self.base, self.clock = folder, base, MovedClock()
         self.kmsg, self.module = folder / "kmsg", kernel_log.MODULE
         self.kmsg.touch()
@@ -72,7 +74,9 @@ class RealAgent:
     def start(self) -> None:
         """Start, as after a crash: with what is in the files alone."""
         self.log = KernelLog(self.clock, self.kmsg, module=self.module)
-        self.faults = NodeFaults(self.clock, self.log, StateFile(self.folder / "state"), self.folder / "gpus")
+        self.faults = NodeFaults(
+            self.clock, self.log, StateFile(self.folder / "state"), self.folder / "gpus", self.cuda
+        )
         self._loop = asyncio.new_event_loop()
         self.api = AgentApi("gpu-1", self.base, self.clock, self.faults)
         self._server = self._loop.run_until_complete(HttpServer(self.api.respond).start("127.0.0.1", 0))
