@@ -25,6 +25,9 @@ GUIDE = "gpu-fault-injection-guide.md"
 SDK = ROOT / "faults" / "sdk"
 BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.S | re.M)
 START_S, COMMAND_S = 120, 300
+SCRAPES_S = 60
+"""Of a cluster that is seconds old, Prometheus has not asked every node yet."""
+TWO_GPUS = {("worker-node-0", "0"), ("worker-node-0", "1")}
 NAMESPACE, WORKERS = "dynamo-oviya", "nvidia.com/dynamo-component-type=worker"
 LIBRARY = "/cuda-fault/fake_cuda_xid79.so"
 GRAPH = f"kubectl get dynamographdeployment vllm-v1-disagg-router -n {NAMESPACE} -o jsonpath='{{.spec}}'"
@@ -171,11 +174,14 @@ def test_the_installation_check_finds_api_agents_and_nvsentinel(guide, blocks, k
 
 
 def test_metrics_tell_of_gpus_workers_and_nodes(guide):
-    _, metrics = ask(guide, "GET", "/api/v1/metrics/collect?namespace=dynamo-oviya")
-    assert {(row["node"], row["gpu"]) for row in metrics["gpu_metrics"]} >= {
-        ("worker-node-0", "0"),
-        ("worker-node-0", "1"),
-    }
+    def collect():
+        return ask(guide, "GET", "/api/v1/metrics/collect?namespace=dynamo-oviya")[1]
+
+    def are_scraped():
+        return {(row["node"], row["gpu"]) for row in collect()["gpu_metrics"]} >= TWO_GPUS
+
+    wait_until(are_scraped, guide.process, SCRAPES_S)
+    metrics = collect()
     assert metrics["inference_metrics"]["workers"] == 3
     assert [row["gpus"] for row in sorted(metrics["node_health"], key=lambda row: row["node"])] == [0, 8, 8, 8]
     assert metrics["network_metrics"] == {"active_faults": 0, "targets": []}
