@@ -14,7 +14,7 @@ from kubesim.errors import Obj
 from kubesim.schema.registry import Kind, Registry
 from kubesim.store import Stored
 
-TARGET = "targetCPUUtilizationPercentage"
+TARGET, USED = "targetCPUUtilizationPercentage", "currentCPUUtilizationPercentage"
 KEPT = ("scaleTargetRef", "minReplicas", "maxReplicas")
 COUNTS = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
 
@@ -94,6 +94,9 @@ def to_v2(obj: Obj) -> Obj:
         target = {"type": "Utilization", "averageUtilization": spec[TARGET]}
         new["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     counts = {"currentMetrics": None, **{name: value for name, value in status.items() if name in COUNTS}}
+    if status.get(USED) is not None:
+        current = {"averageUtilization": status[USED]}
+        counts["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
     return {**obj, "spec": new, "status": counts, "apiVersion": "autoscaling/v2"}
 
 
@@ -101,13 +104,18 @@ def to_v1(obj: Obj) -> Obj:
     """Return an autoscaler of version 2 in version 1, which knows no metric but the CPU."""
     spec, status = obj["spec"], obj.get("status") or {}
     new: Obj = {name: spec[name] for name in KEPT if name in spec}
-    for metric in spec.get("metrics") or ():
-        source = metric.get("resource") or {}
-        if source.get("name") == "cpu" and "averageUtilization" in source.get("target", {}):
-            new.setdefault(TARGET, source["target"]["averageUtilization"])
+    new |= _cpu_share(spec.get("metrics"), "target", TARGET)
     counts = {name: status.get(name, 0) for name in ("currentReplicas", "desiredReplicas")}
     counts |= {name: value for name, value in status.items() if name in COUNTS}
+    counts |= _cpu_share(status.get("currentMetrics"), "current", USED)
     return {**obj, "spec": new, "status": counts, "apiVersion": "autoscaling/v1"}
+
+
+def _cpu_share(metrics: Sequence[Obj] | None, part: str, name: str) -> Obj:
+    """Return the first share of the CPU in ``part`` of some metrics as the field ``name``, if there is one."""
+    sources = [metric.get("resource") or {} for metric in metrics or ()]
+    shares = [source.get(part, {}).get("averageUtilization") for source in sources if source.get("name") == "cpu"]
+    return next(({name: share} for share in shares if share is not None), {})
 
 
 VERSIONS = {"autoscaling/v1": (to_v2, to_v1)}
