@@ -50,6 +50,16 @@ def test_the_pairing_exercise_is_longer_than_its_cuts():
     assert plan.cuts[1]["parts"][-1] is None
 
 
+def test_the_hardware_plan_begins_on_a_healthy_cluster_and_asks_about_xids():
+    seed()
+    plan = PlanVersion.objects.get(plan__slug="gpu-hardware-75")
+    assert plan.minutes == 75
+    assert [part["scenarios"] for part in plan.parts] == [["gpu-readiness"], ["gpu-off-duty"], []]
+    assert [part.get("injection", "before") for part in plan.parts[:2]] == ["before", "button"]
+    asked = Question.objects.filter(uuid__in=plan.parts[2]["questions"])
+    assert asked.filter(versions__title__contains="Xid").exists()
+
+
 def test_a_second_run_changes_nothing_and_tells_no_secret():
     seed()
     before = _all_rows()
@@ -95,7 +105,7 @@ def test_an_archived_scenario_does_not_stop_it():
     Scenario.objects.update(archived=True)
     out, err = StringIO(), StringIO()
     call_command("seed", stdout=out, stderr=err)
-    assert err.getvalue().count("was left as it is") == 3
+    assert err.getvalue().count("was left as it is") == 4
 
 
 def test_our_bank_is_complete():

@@ -22,14 +22,14 @@ RENAMED = {
     "Own hall and somebody else's": "Design: on-premises and cloud together",
     "Ten times more in three years": "Design: ten times the capacity in three years",
 }
-PLANS = ("demo-plan.yaml", "plan-in-parts.yaml", "pairing-exercise.yaml")
+PLANS = ("demo-plan.yaml", "plan-in-parts.yaml", "pairing-exercise.yaml", "hardware-plan.yaml")
 CONTENT = settings.BASE_DIR / "sessions" / "content"
 
 
 class Command(BaseCommand):
     """Makes a fresh installation usable. A second run changes nothing and undoes no edit."""
 
-    help = "Load the scenario catalogue, the question bank, three plans and, once, two accounts."
+    help = "Load the scenario catalogue, the question bank, our plans and, once, two accounts."
 
     def handle(self, *args: Any, **options: Any) -> None:
         scenarios = faults.seed_catalog()
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         bank = banks.import_bank(banks.read_file(CONTENT / "question-bank.md"), keep_edits=True)
         written = [self._seed_plan(name) for name in PLANS]
         self.stdout.write(f"Scenarios in the catalogue: {len(scenarios)}. Questions in our bank: {bank.total}.")
-        self.stdout.write(f"Plans of ours: {sum(written)} written, {len(PLANS) - sum(written)} already there.")
+        self.stdout.write(f"Plans of ours: {sum(written)} written, {len(PLANS) - sum(written)} left as they are.")
         for username, password in create_accounts().items():
             self.stdout.write(f"Account {username}, password {password} (shown only this once)")
 
