@@ -50,7 +50,7 @@ UNRULED = re.compile(
     r"^spec\.securityContext( |\.appArmorProfile)|"
     r"onExitCodes|successPolicy|managedBy|maxFailedIndexes|invalid DNS label|backoffLimitPerIndex to be set|"
     r"volumeDevices|recursiveReadOnly|volumeClaimTemplate\.metadata|PVC name|dataSource|'recycle'|provisioner|"
-    r"allowedTopologies|resizePolicy|resources\.claims|resourceClaims|hugepages|[sS]ysctls|searches|divisor|"
+    r"allowedTopologies|resources\.claims|resourceClaims|hugepages|[sS]ysctls|searches|divisor|"
     r"^parameters|unmasked|atchLabelKeys|minDomains|topologySpreadConstraints.*Duplicate|pod-deletion-cost|"
     r"config\.mirror|overhead|preStop\.sleep|initContainers\W\d+\W+ports.*hostPort|^spec\.resources|podCIDRs|"
     r"[lL]oad-?[bB]alancer-?[sS]ource-?[rR]anges|ipFamil|clusterIPs|topology-mode|ingress\.class|policyTypes: |"
