@@ -109,28 +109,61 @@ dlvsym_fn real_dlvsym(void)
 	return (dlvsym_fn)of_c_library("dlvsym", &known);
 }
 
-static const char *const FILES[LIBRARIES][3] = {
-	[DRIVER] = { "libcuda.so.1" },
-	[RUNTIME] = { "libcudart.so.12", "libcudart.so.13" },
-	[NVML] = { "libnvidia-ml.so.1" },
-	[NCCL] = { "libnccl.so.2" },
+/* How the libraries' files begin; wheels put a digest after the name of the runtime (libcudart-8b1c2d3e.so.12). */
+static const char *const FILES[LIBRARIES] = {
+	[DRIVER] = "libcuda.so",
+	[RUNTIME] = "libcudart",
+	[NVML] = "libnvidia-ml.so",
+	[NCCL] = "libnccl.so",
 };
 static atomic_bool seen[LIBRARIES];
 
-/* Among the libraries that the program has opened for itself alone (RTLD_LOCAL), which RTLD_NEXT does not reach. */
+struct search {
+	enum library library;
+	const char *symbol;
+	void *found;
+};
+
+static bool is_file_of(enum library library, const char *path)
+{
+	const char *name = text_after(path, '/');
+
+	return text_begins(name == NULL ? path : name, FILES[library]);
+}
+
+bool real_is_from(enum library library, const void *function)
+{
+	Dl_info info;
+
+	return dladdr(function, &info) != 0 && info.dli_fname != NULL && is_file_of(library, info.dli_fname);
+}
+
+static int searched(struct dl_phdr_info *info, size_t size, void *given)
+{
+	struct search *search = given;
+	struct link_map object = { .l_addr = info->dlpi_addr };
+
+	(void)size;
+	if (!is_file_of(search->library, info->dlpi_name))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			object.l_ld = (void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	if (object.l_ld != NULL)
+		search->found = defined(&object, search->symbol);
+	return search->found != NULL;
+}
+
+/*
+ * Among the libraries that the program has opened for itself alone (RTLD_LOCAL), which RTLD_NEXT does not reach. Not by dlopen with
+ * RTLD_NOLOAD: that looks through the folders for a file of a name that is not loaded.
+ */
 static void *in_loaded(enum library library, const char *symbol)
 {
-	void *found = NULL;
+	struct search search = { library, symbol, NULL };
 
-	for (int i = 0; i < 3 && found == NULL && FILES[library][i] != NULL; i++) {
-		void *handle = dlopen(FILES[library][i], RTLD_LAZY | RTLD_NOLOAD);
-
-		if (handle != NULL) {
-			found = real_dlsym()(handle, symbol);
-			dlclose(handle);
-		}
-	}
-	return found;
+	dl_iterate_phdr(searched, &search);
+	return search.found;
 }
 
 void *real_named(enum library library, const char *symbol)

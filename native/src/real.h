@@ -30,6 +30,9 @@ void *real_of(struct slot *slot);
 /* A function of a library that is not replaced. NULL if it is not there. */
 void *real_named(enum library library, const char *symbol);
 
+/* True for a function of the library's own file. */
+bool real_is_from(enum library library, const void *function);
+
 /* Remembers the function behind a slot unless one is known. */
 void real_is(struct slot *slot, void *found);
 

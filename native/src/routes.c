@@ -1,6 +1,7 @@
 /* The ways by which a program comes to a function without naming it to the linker: dlsym, dlvsym, and the driver's cuGetProcAddress. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 
 #include "calls.h"
 #include "text.h"
@@ -55,13 +56,39 @@ struct slot *slot_of_version(const char *symbol, int version, uint64_t flags)
 	return best;
 }
 
-/* Ours for the one that was found, as long as there is only one of that name in the process. */
+/* There is one driver in a process, but what it exports need not be what its cuGetProcAddress gives. */
+static bool is_from_driver(const struct slot *slot, const void *found)
+{
+	return slot->library == DRIVER && real_is_from(DRIVER, found);
+}
+
+/* Ours for the one that was found, as long as there is only one of that name in the process. Ours alone is as good as none. */
 static void *exchanged(struct slot *slot, void *found)
 {
-	if (found == NULL || found == slot->replacement)
-		return found;
+	if (found == slot->replacement)
+		found = real_dlsym()(RTLD_NEXT, slot->symbol);
+	if (found == NULL)
+		return NULL;
 	real_is(slot, found);
-	return atomic_load(&slot->real) == found ? slot->replacement : found;
+	return atomic_load(&slot->real) == found || is_from_driver(slot, found) ? slot->replacement : found;
+}
+
+/* RTLD_DEFAULT for a caller that was opened with RTLD_LOCAL: also what it is linked with. */
+static void *in_scope_of(void *caller, const char *symbol)
+{
+	struct link_map *object = NULL;
+	Dl_info info;
+
+	if (dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL)
+		return NULL;
+	return real_dlsym()(object, symbol);
+}
+
+static void *by_default(struct slot *slot, void *caller)
+{
+	void *found = real_dlsym()(RTLD_NEXT, slot->symbol);
+
+	return exchanged(slot, found == NULL ? in_scope_of(caller, slot->symbol) : found);
 }
 
 /*
@@ -78,7 +105,7 @@ EXPORT void *dlsym(void *restrict handle, const char *restrict symbol)
 	if (slot == NULL)
 		return real(handle, symbol);
 	if (handle == RTLD_DEFAULT)
-		return exchanged(slot, real(RTLD_NEXT, symbol));
+		return by_default(slot, __builtin_return_address(0));
 	return exchanged(slot, real(handle, symbol));
 }
 

@@ -5,6 +5,7 @@
  * published: the facts of tables and their places, see https://github.com/vosen/ZLUDA, dark_api.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -288,7 +289,10 @@ EXPORT int cuMemFree_v2(uint64_t where)
 
 static int host_memory(void *where, uint64_t bytes)
 {
+	int saved = errno;
+
 	*(void **)where = calloc(1, bytes);
+	errno = saved;
 	return stub_done();
 }
 

@@ -17,7 +17,10 @@ def argument(given):
 for line in sys.stdin:
     name, symbol, given = json.loads(line)
     if name not in libraries:
-        libraries[name] = ctypes.CDLL(name)
+        libraries[name] = ctypes.CDLL(name or None)
+    if not hasattr(libraries[name], symbol):
+        print(json.dumps("missing"), flush=True)
+        continue
     args = [argument(value) for value in given]
     result = getattr(libraries[name], symbol)(*args)
     written = [list(arg) for arg in args if isinstance(arg, ctypes.Array)]
