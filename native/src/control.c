@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "node.h"
 #include "settings.h"
 
 static const _Atomic uint64_t unread = 1, always = 1;
@@ -74,10 +75,13 @@ static void open_once(void)
 {
 	int saved = errno;
 	const struct control *page = from_variables();
+	const struct gpu *gpus;
 
 	if (page == NULL)
 		page = from_file();
-	if (page == NULL)
+	if (page != NULL)
+		node_gpus(&gpus);
+	else
 		page = &nothing;
 	atomic_store(&control, page);
 	atomic_store(&gate, &page->gate);

@@ -77,8 +77,8 @@ static bool has_address(int device, uint64_t address)
 /* nvidia-smi's number of a device: its place among the node's GPUs. Where those are not listed, CUDA's own number. */
 static bool has_ordinal(int device, uint64_t ordinal)
 {
-	struct gpu gpus[MOST_DEVICES];
-	int count = node_gpus(gpus, MOST_DEVICES);
+	const struct gpu *gpus;
+	int count = node_gpus(&gpus);
 
 	if (count == 0)
 		return (uint64_t)device == ordinal;

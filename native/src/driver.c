@@ -89,11 +89,10 @@ EXPORT int cuInit(int flags)
 EXPORT int cuDeviceGetCount(void *count)
 {
 	int(*real)(void *) = REAL(cuDeviceGetCount, (void *)), error;
-	char visible[VISIBLE_BYTES];
 
 	if (real == NULL)
 		return without_driver();
-	if (!disarmed() && (error = fault_in_start(visible, sizeof(visible))) != PASS)
+	if (!disarmed() && (error = fault_in_count()) != PASS)
 		return error;
 	return real(count);
 }

@@ -9,15 +9,15 @@
 #include "node.h"
 #include "real.h"
 
-enum role { UNDECIDED, RUNNING, LATECOMER };
-
 /* What the process remembers of the fault in a place. */
 struct memory {
 	_Atomic uint64_t id;
 	_Atomic uint64_t calls;
-	_Atomic int role;
+	_Atomic uint64_t before;       /* devices that the process used when it first met the fault */
 	_Atomic uint64_t asked, meant; /* by device: whether it was asked, and whether the fault is one of it */
 };
+
+static const uint64_t BEING_MET = UINT64_MAX; /* the id while a thread fills in the rest */
 
 static struct memory memories[CONTROL_FAULTS];
 static _Atomic uint64_t used;           /* devices on which a context was made */
@@ -30,18 +30,36 @@ static uint64_t bit(int device)
 	return UINT64_C(1) << (device & 63);
 }
 
+/* A context that this thread has, but that was not made by a call of ours, counts as well: the runtime may have ways of its own. */
+static uint64_t devices_in_use(void)
+{
+	int device = device_current();
+
+	return atomic_load(&used) | (device < 0 ? 0 : bit(device));
+}
+
+/* NULL while another thread meets the fault of this place for the first time: it came a moment later for this one. */
 static struct memory *memory_of(int place, const uint64_t fault[FAULT_WORDS])
 {
 	struct memory *memory = &memories[place];
 	uint64_t known = atomic_load(&memory->id);
 
-	if (known != fault[FAULT_ID] && atomic_compare_exchange_strong(&memory->id, &known, fault[FAULT_ID])) {
-		atomic_store(&memory->calls, 0);
-		atomic_store(&memory->role, UNDECIDED);
-		atomic_store(&memory->asked, 0);
-		atomic_store(&memory->meant, 0);
-	}
+	if (known == fault[FAULT_ID])
+		return memory;
+	if (known == BEING_MET || !atomic_compare_exchange_strong(&memory->id, &known, BEING_MET))
+		return NULL;
+	atomic_store(&memory->calls, 0);
+	atomic_store(&memory->before, devices_in_use());
+	atomic_store(&memory->asked, 0);
+	atomic_store(&memory->meant, 0);
+	atomic_store(&memory->id, fault[FAULT_ID]);
 	return memory;
+}
+
+/* The same for one that has begun and is not over; NULL for any other. */
+static struct memory *memory_at(int place, uint64_t fault[FAULT_WORDS])
+{
+	return control_fault(place, fault) ? memory_of(place, fault) : NULL;
 }
 
 static bool meant(struct memory *memory, const uint64_t fault[FAULT_WORDS], int device)
@@ -61,13 +79,12 @@ static bool meant(struct memory *memory, const uint64_t fault[FAULT_WORDS], int 
 	return answer;
 }
 
-/* Whether the process used the GPU before the fault came is decided at the first call that could notice it, once. */
-static enum role role_of(struct memory *memory)
+/* Whether the process used the device when the fault came; -1: any. */
+static bool was_running(struct memory *memory, int device)
 {
-	int undecided = UNDECIDED;
+	uint64_t before = atomic_load(&memory->before);
 
-	atomic_compare_exchange_strong(&memory->role, &undecided, atomic_load(&used) != 0 ? RUNNING : LATECOMER);
-	return (enum role)atomic_load(&memory->role);
+	return device < 0 ? before != 0 : (before & bit(device)) != 0;
 }
 
 /* splitmix64 (Vigna, public domain): the same seed gives every candidate the same calls. */
@@ -102,14 +119,15 @@ static void sleep_for(uint64_t nanoseconds)
 		;
 }
 
-/* Blocks as long as the fault is there, at most for so long (0: without end). */
-static void blocked(int place, uint64_t id, uint64_t nanoseconds)
+bool fault_blocks(int place, uint64_t id, uint64_t nanoseconds)
 {
 	const uint64_t step = 20000000;
-	uint64_t end = now_ns() + nanoseconds;
+	uint64_t now = now_ns(), end = now + nanoseconds;
+	bool still;
 
-	while (control_still(place, id) && (nanoseconds == 0 || now_ns() < end))
-		sleep_for(nanoseconds != 0 && end - now_ns() < step ? end - now_ns() : step);
+	for (; (still = control_still(place, id)) && (nanoseconds == 0 || now < end); now = now_ns())
+		sleep_for(nanoseconds != 0 && end - now < step ? end - now : step);
+	return still;
 }
 
 static bool by_chance_or_count(const uint64_t fault[FAULT_WORDS])
@@ -117,21 +135,23 @@ static bool by_chance_or_count(const uint64_t fault[FAULT_WORDS])
 	return fault[FAULT_CHANCE] != 0 || fault[FAULT_AFTER_CALLS] != 0;
 }
 
-/* The error of a call of this kind on a device of the fault, 0 for none. */
-static int error_of(struct memory *memory, const uint64_t fault[FAULT_WORDS], enum kind kind)
+/* A device that is hidden without an error of its own is one that is not there. */
+static int error_of_new(const uint64_t fault[FAULT_WORDS])
 {
-	enum role role;
+	return fault[FAULT_NEW] == 0 && fault[FAULT_FLAGS] & FLAG_HIDE ? ERROR_NO_DEVICE : (int)fault[FAULT_NEW];
+}
 
-	if (kind == KIND_RESET || kind == KIND_COLLECTIVE)
+/* The error of a call of this kind on a device of the fault, 0 for none; `kills`: of one that leaves a context dead. */
+static int error_of(struct memory *memory, const uint64_t fault[FAULT_WORDS], enum kind kind, int device, bool *kills)
+{
+	*kills = false;
+	if (kind == KIND_START || kind == KIND_RESET || kind == KIND_COLLECTIVE || !due(memory, fault))
 		return 0;
-	if (!due(memory, fault))
-		return 0;
-	role = role_of(memory);
-	if (role == RUNNING || by_chance_or_count(fault))
-		return kind == KIND_START ? 0 : (int)fault[FAULT_RUNNING];
-	if (fault[FAULT_FLAGS] & FLAG_REFUSE)
-		return (int)fault[FAULT_NEW];
-	return kind == KIND_CONTEXT ? (int)fault[FAULT_NEW] : 0;
+	if (was_running(memory, device) || by_chance_or_count(fault)) {
+		*kills = (fault[FAULT_FLAGS] & FLAG_STICKY) != 0;
+		return (int)fault[FAULT_RUNNING];
+	}
+	return kind == KIND_CONTEXT || fault[FAULT_FLAGS] & FLAG_REFUSE ? error_of_new(fault) : 0;
 }
 
 static void dies(int device, int error)
@@ -146,13 +166,18 @@ static void dies(int device, int error)
 	}
 }
 
-static int death_of(enum kind kind, int device)
+static int death_of(int device)
 {
-	if (!atomic_load_explicit(&any_dead, memory_order_relaxed) || kind == KIND_START || kind == KIND_RESET)
+	if (!atomic_load_explicit(&any_dead, memory_order_relaxed))
 		return 0;
 	if (device < 0)
 		device = device_current();
 	return atomic_load(&dead[device < 0 || device >= MOST_DEVICES ? 0 : device]);
+}
+
+int fault_of_dead_context(void)
+{
+	return death_of(-1);
 }
 
 static bool too_much(const uint64_t fault[FAULT_WORDS], uint64_t bytes)
@@ -179,7 +204,7 @@ static int slowed(int place, const uint64_t fault[FAULT_WORDS], enum kind kind, 
 		sleep_for(fault[FAULT_LATENCY]);
 	if (fault[FAULT_FLAGS] & FLAG_NCCL_HANG) {
 		if (kind == KIND_WAIT)
-			blocked(place, fault[FAULT_ID], 0);
+			fault_blocks(place, fault[FAULT_ID], 0);
 		if (kind == KIND_QUERY)
 			return ERROR_NOT_READY;
 	}
@@ -189,29 +214,29 @@ static int slowed(int place, const uint64_t fault[FAULT_WORDS], enum kind kind, 
 static int by_place(int place, enum kind kind, int device, uint64_t bytes)
 {
 	uint64_t fault[FAULT_WORDS];
-	struct memory *memory;
+	struct memory *memory = memory_at(place, fault);
+	bool kills;
 	int error;
 
-	if (!control_fault(place, fault))
+	if (memory == NULL)
 		return PASS;
-	memory = memory_of(place, fault);
-	if (fault[FAULT_TARGET] != TARGET_ANY && device < 0)
+	if (device < 0)
 		device = device_current();
 	if (!meant(memory, fault, device))
 		return PASS;
-	error = error_of(memory, fault, kind);
+	error = error_of(memory, fault, kind, device, &kills);
 	if (error == 0)
 		return slowed(place, fault, kind, bytes);
-	if (fault[FAULT_HANG] != 0)
-		blocked(place, fault[FAULT_ID], fault[FAULT_HANG]);
-	if (fault[FAULT_FLAGS] & FLAG_STICKY && atomic_load(&memory->role) == RUNNING)
-		dies(device >= 0 ? device : device_current(), error);
+	if (fault[FAULT_HANG] != 0 && !fault_blocks(place, fault[FAULT_ID], fault[FAULT_HANG]))
+		return PASS;
+	if (kills)
+		dies(device, error);
 	return error;
 }
 
 static int decided(enum kind kind, int device, uint64_t bytes)
 {
-	int saved = errno, error = death_of(kind, device), answer;
+	int saved = errno, error = kind == KIND_START || kind == KIND_RESET ? 0 : death_of(device), answer;
 
 	if (error != 0)
 		return error;
@@ -251,23 +276,24 @@ void runtime_ends(void)
 static int first(int (*wanted)(struct memory *memory, const uint64_t fault[FAULT_WORDS]))
 {
 	uint64_t fault[FAULT_WORDS];
+	struct memory *memory;
 	int saved = errno, answer = PASS;
 
 	for (int place = 0; place < CONTROL_FAULTS && answer == PASS; place++)
-		if (control_fault(place, fault))
-			answer = wanted(memory_of(place, fault), fault);
+		if ((memory = memory_at(place, fault)) != NULL)
+			answer = wanted(memory, fault);
 	errno = saved;
 	return answer;
 }
 
 static bool late(struct memory *memory, const uint64_t fault[FAULT_WORDS])
 {
-	return !by_chance_or_count(fault) && fault[FAULT_NEW] != 0 && role_of(memory) == LATECOMER;
+	return !by_chance_or_count(fault) && error_of_new(fault) != 0 && !was_running(memory, -1);
 }
 
 static int without_driver(struct memory *memory, const uint64_t fault[FAULT_WORDS])
 {
-	return late(memory, fault) ? (int)fault[FAULT_NEW] : PASS;
+	return late(memory, fault) ? error_of_new(fault) : PASS;
 }
 
 int fault_without_driver(void)
@@ -278,7 +304,9 @@ int fault_without_driver(void)
 /* The fault of a place if the process, which came after it, does not find its device. */
 static bool hides(int place, uint64_t fault[FAULT_WORDS])
 {
-	return control_fault(place, fault) && fault[FAULT_FLAGS] & FLAG_HIDE && late(memory_of(place, fault), fault);
+	struct memory *memory = memory_at(place, fault);
+
+	return memory != NULL && fault[FAULT_FLAGS] & FLAG_HIDE && late(memory, fault);
 }
 
 static bool is_hidden(const struct gpu *gpu, int number)
@@ -295,7 +323,12 @@ static int in_start(struct memory *memory, const uint64_t fault[FAULT_WORDS])
 {
 	if (!(fault[FAULT_FLAGS] & FLAG_REFUSE) && !(fault[FAULT_FLAGS] & FLAG_HIDE && fault[FAULT_TARGET] == TARGET_ANY))
 		return PASS;
-	return late(memory, fault) ? (int)fault[FAULT_NEW] : PASS;
+	return late(memory, fault) ? error_of_new(fault) : PASS;
+}
+
+int fault_in_count(void)
+{
+	return control_disarmed() ? PASS : first(in_start);
 }
 
 int fault_in_start(char *visible, size_t size)
@@ -310,20 +343,21 @@ int fault_in_start(char *visible, size_t size)
 		return error;
 	for (int place = 0; place < CONTROL_FAULTS; place++)
 		if (hides(place, fault))
-			return node_visible(visible, size, is_hidden) == 0 ? (int)fault[FAULT_NEW] : PASS;
+			return node_visible(visible, size, is_hidden) == 0 ? error_of_new(fault) : PASS;
 	return PASS;
 }
 
 uint64_t fault_memory(int device)
 {
 	uint64_t fault[FAULT_WORDS], least = 0;
+	struct memory *memory;
 
 	if (control_disarmed())
 		return 0;
 	if (device < 0)
 		device = device_current();
 	for (int place = 0; place < CONTROL_FAULTS; place++)
-		if (control_fault(place, fault) && fault[FAULT_MEMORY] != 0 && meant(memory_of(place, fault), fault, device))
+		if ((memory = memory_at(place, fault)) != NULL && fault[FAULT_MEMORY] != 0 && meant(memory, fault, device))
 			least = least == 0 || fault[FAULT_MEMORY] < least ? fault[FAULT_MEMORY] : least;
 	return least;
 }
@@ -336,13 +370,14 @@ void context_was_made(int device)
 int fault_in_nccl(bool *blocks)
 {
 	uint64_t fault[FAULT_WORDS];
+	struct memory *memory;
 	int error = 0;
 
 	*blocks = false;
 	if (control_disarmed())
 		return 0;
 	for (int place = 0; place < CONTROL_FAULTS; place++) {
-		if (!control_fault(place, fault) || !meant(memory_of(place, fault), fault, device_current()))
+		if ((memory = memory_at(place, fault)) == NULL || !meant(memory, fault, device_current()))
 			continue;
 		*blocks = *blocks || (fault[FAULT_FLAGS] & FLAG_NCCL_HANG);
 		error = error == 0 ? (int)fault[FAULT_NCCL] : error;

@@ -46,6 +46,15 @@ int fault_without_driver(void);
 enum { VISIBLE_BYTES = 4096 };
 int fault_in_start(char *visible, size_t size);
 
+/* The same for cuDeviceGetCount, which a program may ask without having heard what cuInit gave. */
+int fault_in_count(void);
+
+/* The error of a context of this thread that has died, which every call gives from then on; 0 if none has. */
+int fault_of_dead_context(void);
+
+/* Blocks as long as a fault is armed, at most for so long (0: without end). True if it still is. */
+bool fault_blocks(int place, uint64_t id, uint64_t nanoseconds);
+
 /* The bytes that the device pretends to have, or 0. */
 uint64_t fault_memory(int device);
 

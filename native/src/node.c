@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,19 +53,29 @@ static int by_address(const void *left, const void *right)
 	return (a > b) - (a < b);
 }
 
-int node_gpus(struct gpu *gpus, int most)
+static struct gpu known[MOST_DEVICES];
+static int known_count;
+
+static void read_gpus(void)
 {
 	DIR *folder = opendir(GPU_FOLDER);
 	struct dirent *entry;
-	int count = 0;
 
 	if (folder == NULL)
-		return 0;
-	while (count < most && (entry = readdir(folder)) != NULL)
-		count += address_of(entry->d_name, &gpus[count].address) && read_uuid(entry->d_name, &gpus[count]);
+		return;
+	while (known_count < MOST_DEVICES && (entry = readdir(folder)) != NULL)
+		known_count += address_of(entry->d_name, &known[known_count].address) && read_uuid(entry->d_name, &known[known_count]);
 	closedir(folder);
-	qsort(gpus, (size_t)count, sizeof(*gpus), by_address);
-	return count;
+	qsort(known, (size_t)known_count, sizeof(*known), by_address);
+}
+
+int node_gpus(const struct gpu **gpus)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, read_gpus);
+	*gpus = known;
+	return known_count;
 }
 
 static void written(const struct gpu *gpu, char text[UUID_LENGTH + 1])
@@ -97,21 +108,44 @@ struct list {
 	int count;
 };
 
-static void added(struct list *list, const struct gpu *gpu)
+static void added(struct list *list, const char *entry, size_t length)
+{
+	if (list->used + length + 2 > list->size)
+		return;
+	if (list->count++ > 0)
+		list->text[list->used++] = ',';
+	memcpy(list->text + list->used, entry, length);
+	list->used += length;
+	list->text[list->used] = '\0';
+}
+
+static void added_gpu(struct list *list, const struct gpu *gpu)
 {
 	char text[UUID_LENGTH + 1];
 
 	written(gpu, text);
-	if (list->used + UUID_LENGTH + 2 > list->size)
-		return;
-	list->used += (size_t)snprintf(list->text + list->used, list->size - list->used, "%s%s", list->count == 0 ? "" : ",", text);
-	list->count++;
+	added(list, text, UUID_LENGTH);
+}
+
+/* An entry of the process's own list, unless its GPU is hidden. Slices of a GPU (MIG) stay. False where CUDA stops reading. */
+static bool taken_over(struct list *list, const char *entry, size_t length, bool (*hidden)(const struct gpu *gpu, int number))
+{
+	const struct gpu *gpus;
+	int count = node_gpus(&gpus), number = named(entry, length, gpus, count);
+
+	if (strncmp(entry, "MIG-", 4) == 0)
+		added(list, entry, length);
+	else if (number < 0)
+		return false;
+	else if (!hidden(&gpus[number], number))
+		added_gpu(list, &gpus[number]);
+	return true;
 }
 
 int node_visible(char *text, size_t size, bool (*hidden)(const struct gpu *gpu, int number))
 {
-	struct gpu gpus[MOST_DEVICES];
-	int count = node_gpus(gpus, MOST_DEVICES), number;
+	const struct gpu *gpus;
+	int count = node_gpus(&gpus);
 	const char *own = getenv("CUDA_VISIBLE_DEVICES");
 	struct list list = { text, size, 0, 0 };
 
@@ -119,18 +153,16 @@ int node_visible(char *text, size_t size, bool (*hidden)(const struct gpu *gpu, 
 	if (count == 0)
 		return -1;
 	if (own == NULL) {
-		for (number = 0; number < count; number++)
+		for (int number = 0; number < count; number++)
 			if (!hidden(&gpus[number], number))
-				added(&list, &gpus[number]);
+				added_gpu(&list, &gpus[number]);
 		return list.count;
 	}
 	for (;; own++) {
 		size_t length = strcspn(own, ",");
 
-		if ((number = named(own, length, gpus, count)) < 0)
+		if (!taken_over(&list, own, length, hidden))
 			return list.count;
-		if (!hidden(&gpus[number], number))
-			added(&list, &gpus[number]);
 		own += length;
 		if (*own == '\0')
 			return list.count;

@@ -15,8 +15,8 @@ struct gpu {
 	uint64_t uuid[2];
 };
 
-/* The node's GPUs by address, which is how nvidia-smi counts them. Returns how many; 0 where they are not listed. */
-int node_gpus(struct gpu *gpus, int most);
+/* The node's GPUs by address, which is how nvidia-smi counts them; read once. Returns how many; 0 where they are not listed. */
+int node_gpus(const struct gpu **gpus);
 
 /*
  * Writes the value for CUDA_VISIBLE_DEVICES that leaves out the GPUs of which `hidden` is true, beginning from the process's own value.

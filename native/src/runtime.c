@@ -19,6 +19,15 @@ static int failed(int error)
 	return error;
 }
 
+/*
+ * An error that leaves a context dead is not taken back: it stays the last one, however often it is asked for ("asynchronous errors are
+ * sticky; they cannot be cleared", https://github.com/NVIDIA/thrust/pull/1020).
+ */
+static int dead(void)
+{
+	return disarmed() ? 0 : fault_of_dead_context();
+}
+
 /* A machine without a driver: the runtime finds none, and says 35. */
 static int ended(int result)
 {
@@ -57,12 +66,49 @@ static int missing(void)
 #undef CALL
 #undef OWN
 
+/* The beginning of cudaDeviceProp (driver_types.h), the same in CUDA 11 to 13. */
+struct properties {
+	char name[256], uuid[16], luid[8];
+	unsigned luid_mask;
+	size_t bytes;
+};
+
+/* The runtime asks the driver for a device's memory once: a fault that is armed later has to be put in here. */
+static int properties(struct slot *slot, struct properties *found, int device)
+{
+	int(*real)(void *, int) = FOUND(*slot, (void *, int)), result;
+	uint64_t least;
+
+	if (real == NULL)
+		return missing();
+	if (disarmed())
+		return real(found, device);
+	runtime_begins();
+	result = ended(real(found, device));
+	least = result == 0 && found != NULL ? fault_memory(device) : 0;
+	if (least != 0 && least < found->bytes)
+		found->bytes = least;
+	return result;
+}
+
+EXPORT int cudaGetDeviceProperties(void *found, int device)
+{
+	return properties(&slots[AT(cudaGetDeviceProperties)], found, device);
+}
+
+EXPORT int cudaGetDeviceProperties_v2(void *found, int device)
+{
+	return properties(&slots[AT(cudaGetDeviceProperties_v2)], found, device);
+}
+
 EXPORT int cudaGetLastError(void)
 {
 	int(*real)(void) = REAL(cudaGetLastError, (void));
-	int error = last_error, found = real == NULL ? 0 : real();
+	int error = last_error, found = real == NULL ? 0 : real(), sticky = dead();
 
 	last_error = 0;
+	if (sticky != 0)
+		return sticky;
 	return error != 0 ? error : found;
 }
 
@@ -70,7 +116,11 @@ EXPORT int cudaPeekAtLastError(void)
 {
 	int(*real)(void) = REAL(cudaPeekAtLastError, (void));
 
-	if (last_error != 0)
-		return last_error;
+	int error = dead();
+
+	if (error == 0)
+		error = last_error;
+	if (error != 0)
+		return error;
 	return real == NULL ? 0 : real();
 }

@@ -1,6 +1,7 @@
 """What an armed fault does to a program: when it comes, to which GPU, how long it lasts, and what remains."""
 
 import json
+import select
 import time
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from native.tests.native_library import BUILD, NATIVE, needs_compiler, out
 
 pytestmark = needs_compiler
 XIDS = json.loads((NATIVE.parent / "faults" / "xids.json").read_text(encoding="utf-8"))["xids"]
+TOTAL_GLOBAL_MEM = 288 // 8
+"""Where cudaDeviceProp has the bytes: after name, UUID, LUID and its mask (driver_types.h)."""
 RUNNING = {code: row["cuda"]["running"] for code, row in XIDS.items() if row["cuda"]["running"]}
 NEW = {code: row["cuda"]["new"] for code, row in XIDS.items() if row["cuda"]["new"]}
 
@@ -50,6 +53,15 @@ def test_a_context_that_failed_stays_dead_when_the_fault_is_over(control, progra
     assert synchronized(program) == 719
     with start() as later:
         assert synchronized(later.context()) == 0
+
+
+def test_a_program_that_runs_on_another_gpu_is_new_to_the_one_that_failed(control, program):
+    program.context(0)
+    control.arm("xid=46", "gpu=GPU-00000000-0000-0000-0000-000000000003")
+    assert synchronized(program) == 0
+    assert program.driver("cuCtxCreate_v2", out(), 0, 3)[0] == NEW["46"]
+    control.disarm()
+    assert program.driver("cuCtxCreate_v2", out(), 0, 3)[0] == 0
 
 
 def test_an_error_that_is_not_sticky_ends_with_the_fault(control, program):
@@ -116,6 +128,24 @@ def test_a_new_program_does_not_find_a_gpu_that_fell_off_the_bus(control, start,
         assert names(program) == [6, 1]
     with start(node, CUDA_VISIBLE_DEVICES="3") as program:
         assert program.driver("cuInit", 0) == 100
+
+
+def test_hide_alone_hides_a_gpu_from_new_programs(control, start, node):
+    control.arm("hide", "gpu=0000:33:00")
+    with start(node) as program:
+        assert names(program) == [0, 1, 2, 4, 5, 6, 7]
+    with start(node, CUDA_VISIBLE_DEVICES="3") as program:
+        assert program.driver("cuInit", 0) == 100
+    with start() as program:  # where the node's GPUs are not listed it has no contexts
+        assert program.driver("cuInit", 0) == 0
+        assert program.driver("cuDevicePrimaryCtxRetain", out(), 3)[0] == 100
+
+
+def test_devices_by_other_names_than_a_gpus_stay_in_the_list(control, start, node):
+    control.arm("xid=79", "gpu=3")
+    mig = "MIG-GPU-00000000-0000-0000-0000-000000000002/1/0"
+    with start(node, CUDA_VISIBLE_DEVICES=f"{mig},3,1") as program:
+        assert len(names(program)) == 2
 
 
 def test_the_runtime_agrees_that_a_gpu_is_missing(control, start, node, runtime):
@@ -195,6 +225,17 @@ def test_a_hanging_call_goes_on_when_the_fault_is_disarmed(control, program):
     assert json.loads(program.process.stdout.readline()) == 0
 
 
+def test_a_call_that_hangs_goes_on_unharmed_when_the_fault_is_disarmed(control, program):
+    program.context()
+    control.arm("xid=119", "hang=10m")
+    program.process.stdin.write('["libcuda.so.1", "cuStreamSynchronize", [0]]\n')
+    program.process.stdin.flush()
+    assert select.select([program.process.stdout], [], [], 0.3)[0] == []
+    control.disarm()
+    assert json.loads(program.process.stdout.readline()) == 0
+    assert synchronized(program) == 0
+
+
 def test_a_slow_gpu_takes_longer_without_using_the_processor(control, program):
     program.context()
     control.arm("latency=20ms")
@@ -222,8 +263,18 @@ def test_a_smaller_gpu_is_as_small_for_everybody(control, program, runtime):
     assert program.call(runtime, "cudaGetLastError") == 2
     assert program.call(runtime, "cudaGetLastError") == 0
     assert program.call(runtime, "cudaMemGetInfo", out(), out()) == [0, 6 * gib, 16 * gib]
+    properties = "cudaGetDeviceProperties_v2" if runtime.endswith("12") else "cudaGetDeviceProperties"
+    assert program.call(runtime, properties, out(256), 0)[1][TOTAL_GLOBAL_MEM] == 16 * gib
     device = program.nvml("nvmlDeviceGetHandleByIndex_v2", 0, out())[1]
     assert program.nvml("nvmlDeviceGetMemoryInfo", device, out(3))[1][:2] == [16 * gib, 15 * gib]
+
+
+def test_a_running_program_is_told_of_a_memory_cap_as_well(control, program, runtime):
+    properties = "cudaGetDeviceProperties_v2" if runtime.endswith("12") else "cudaGetDeviceProperties"
+    assert program.call(runtime, properties, out(256), 0)[1][TOTAL_GLOBAL_MEM] == 80 << 30
+    control.arm("memory=16GiB", "gpu=GPU-00000000-0000-0000-0000-000000000001")
+    sizes = [program.call(runtime, properties, out(256), device)[1][TOTAL_GLOBAL_MEM] >> 30 for device in (0, 1)]
+    assert sizes == [80, 16]
 
 
 def test_the_runtime_tells_of_a_launch_whose_result_nobody_read(control, program, runtime):
@@ -231,9 +282,17 @@ def test_the_runtime_tells_of_a_launch_whose_result_nobody_read(control, program
     control.arm("xid=43")
     assert program.call(runtime, "cudaLaunchKernelExC", out(16), 0, 0) == [719, [0] * 16]
     assert program.call(runtime, "cudaPeekAtLastError") == 719
-    assert program.call(runtime, "cudaGetLastError") == 719
-    assert program.call(runtime, "cudaGetLastError") == 0
+    control.disarm()
+    assert [program.call(runtime, "cudaGetLastError") for _ in range(3)] == [719] * 3  # of a dead context
     assert program.call(runtime, "cudaDeviceSynchronize") == 719
+
+
+def test_an_error_that_leaves_the_context_alive_is_the_last_one_once(control, program, runtime):
+    assert program.call(runtime, "cudaMalloc", out(), 1024)[0] == 0
+    control.arm("error=719")
+    assert program.call(runtime, "cudaLaunchKernelExC", out(16), 0, 0)[0] == 719
+    assert program.call(runtime, "cudaPeekAtLastError") == 719
+    assert [program.call(runtime, "cudaGetLastError") for _ in range(2)] == [719, 0]
 
 
 def test_without_a_driver_the_runtime_says_what_the_fault_says(control, start, runtime, tmp_path):
