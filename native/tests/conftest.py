@@ -43,3 +43,15 @@ def program(control):
 def start(control):
     """Start further programs: ``with start(STUB_GPUS="1") as program``."""
     return lambda library=LIBRARY, **variables: Program(control, library, variables)
+
+
+@pytest.fixture
+def node(built):
+    """A folder like the kernel driver's /proc/driver/nvidia/gpus, and the library that reads it."""
+    for number in range(8):
+        folder = BUILD / "small" / "gpus" / f"0000:{0x30 + number:02x}:00.0"
+        folder.mkdir(parents=True, exist_ok=True)
+        uuid = f"GPU UUID: \t GPU-00000000-0000-0000-0000-{number:012x}"
+        text = f"Model: \t\t Stub GPU\nIRQ:   \t\t 42\n{uuid}\nDevice Minor: \t {number}\n"
+        Path(folder, "information").write_text(text, encoding="utf-8")
+    return BUILD / "small" / "libcudafault.so"

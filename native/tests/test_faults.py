@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from native.tests.native_library import BUILD, NATIVE, needs_compiler, out
+from native.tests.native_library import NATIVE, needs_compiler, out
 
 pytestmark = needs_compiler
 XIDS = json.loads((NATIVE.parent / "faults" / "xids.json").read_text(encoding="utf-8"))["xids"]
@@ -87,18 +87,6 @@ def test_a_gpu_is_known_by_its_uuid_and_its_address_however_a_program_numbers_it
         assert synchronized(program) == 719
     with start(CUDA_VISIBLE_DEVICES="5,2") as program:
         assert synchronized(program.context(1)) == 0
-
-
-@pytest.fixture
-def node(built):
-    """A folder like the kernel driver's /proc/driver/nvidia/gpus, and the library that reads it."""
-    for number in range(8):
-        folder = BUILD / "small" / "gpus" / f"0000:{0x30 + number:02x}:00.0"
-        folder.mkdir(parents=True, exist_ok=True)
-        uuid = f"GPU UUID: \t GPU-00000000-0000-0000-0000-{number:012x}"
-        text = f"Model: \t\t Stub GPU\nIRQ:   \t\t 42\n{uuid}\nDevice Minor: \t {number}\n"
-        Path(folder, "information").write_text(text, encoding="utf-8")
-    return BUILD / "small" / "libcudafault.so"
 
 
 def test_a_gpus_number_is_that_of_nvidia_smi(control, start, node):

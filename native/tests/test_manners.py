@@ -43,6 +43,27 @@ def test_nothing_is_opened_before_the_first_call(control):
     assert manners(control, "maps", str(control.file)) == "0 1"
 
 
+FAULTS = ["", "latency=1ns", "memory=16GiB gpu=0", "error=719 gpu=7", "hide gpu=7", "xid=79 gpu=0"]
+
+
+def test_no_call_opens_a_file_or_reads_the_environment(control, runtime, node):
+    env = environment(control, node)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([BUILD / "quiet", runtime], env=env, **pipes) as process:
+        assert process.stdout.readline() == "ready\n"
+        for settings in FAULTS:
+            if settings:
+                control.arm(*settings.split())
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            if (found := process.stdout.readline()) == "no seccomp\n":
+                pytest.skip("this kernel, or the container, allows no seccomp filter")
+            assert found == ("719\n" if "xid" in settings else "0\n"), process.stderr.read()
+            control.disarm()
+        process.stdin.close()
+    assert process.returncode == 0
+
+
 @pytest.mark.parametrize("armed", [False, True])
 def test_errno_is_the_programs_own(control, armed):
     if armed:
@@ -63,6 +84,8 @@ def test_it_may_be_called_while_other_libraries_are_loaded(control):
 
 def test_a_child_that_was_forked_fails_as_its_parent_does(control):
     assert manners(control, "forks") == "0 0"
+    control.arm("error=719", "chance=1")
+    assert manners(control, "forks") == f"{719 & 0x7F} 719"
 
 
 def test_a_call_that_is_not_there_is_not_made_up(control):
