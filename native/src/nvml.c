@@ -2,6 +2,7 @@
  * The calls of NVML (libnvidia-ml.so.1), as nvidia-smi, pynvml and DCGM make them. NVML's device numbers are the node's: unlike CUDA it
  * does not know CUDA_VISIBLE_DEVICES. Structures and numbers: nvml.h.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "calls.h"
@@ -19,7 +20,7 @@ enum {
 	NVML_LIBRARY_NOT_FOUND = 12,
 	NVML_GPU_IS_LOST = 15,
 };
-enum { UNCORRECTED = 1, EVENT_XID = 8, WATCHED = 64, UUID_BYTES = 96 };
+enum { UNCORRECTED = 1, DEVICE_MEMORY = 2, EVENT_XID = 8, WATCHED = 64, UUID_BYTES = 96 };
 
 struct pci_info {
 	char legacy[16];
@@ -33,12 +34,12 @@ struct event {
 	unsigned instance, compute_instance;
 };
 
-/* Who waits for the Xids of which device. */
-static struct {
+/* Who waits for the Xids of which device, and of which faults that was told. */
+static struct watched {
 	void *_Atomic set;
 	void *_Atomic device;
+	_Atomic uint64_t told[CONTROL_FAULTS];
 } watched[WATCHED];
-static _Atomic uint64_t told[CONTROL_FAULTS]; /* the fault of a place of which an event was given */
 
 static bool has_ordinal(void *device, uint64_t ordinal)
 {
@@ -89,18 +90,28 @@ static bool fault_of(int place, uint64_t fault[FAULT_WORDS], void *device)
 	return control_fault(place, fault) && is_meant(fault, device);
 }
 
+static bool fails(int place, uint64_t fault[FAULT_WORDS], void *device, bool gone)
+{
+	if (!fault_of(place, fault, device) || fault[FAULT_NVML] == 0 || fault[FAULT_FLAGS] & FLAG_REFUSE)
+		return false;
+	if (gone && fault[FAULT_NVML] != NVML_GPU_IS_LOST)
+		return false;
+	return fault[FAULT_HANG] == 0 || fault_blocks(place, fault[FAULT_ID], fault[FAULT_HANG]);
+}
+
 /* The error of the calls for a device, 0 for none; `gone`: only of those that fail because there is no device. */
 static int error_of(void *device, bool gone)
 {
 	uint64_t fault[FAULT_WORDS];
+	int saved = errno, error = 0;
 
 	if (control_disarmed())
 		return 0;
-	for (int place = 0; place < CONTROL_FAULTS; place++)
-		if (fault_of(place, fault, device) && fault[FAULT_NVML] != 0 && !(fault[FAULT_FLAGS] & FLAG_REFUSE))
-			if (!gone || fault[FAULT_NVML] == NVML_GPU_IS_LOST)
-				return (int)fault[FAULT_NVML];
-	return 0;
+	for (int place = 0; place < CONTROL_FAULTS && error == 0; place++)
+		if (fails(place, fault, device, gone))
+			error = (int)fault[FAULT_NVML];
+	errno = saved;
+	return error;
 }
 
 enum { ONLY_LOST = true, ONLY_RESET = false };
@@ -299,32 +310,95 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(void *device, void *memory)
 	return result;
 }
 
+/* The uncorrectable errors that faults add. */
+static uint64_t ecc_errors(void *device)
+{
+	uint64_t fault[FAULT_WORDS], sum = 0;
+
+	if (control_disarmed())
+		return 0;
+	for (int place = 0; place < CONTROL_FAULTS; place++)
+		if (fault_of(place, fault, device))
+			sum += fault[FAULT_ECC];
+	return sum;
+}
+
 EXPORT int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, void *count)
 {
 	int(*real)(void *, int, int, void *) = REAL(nvmlDeviceGetTotalEccErrors, (void *, int, int, void *));
 	int error = error_of(device, false), result;
-	uint64_t fault[FAULT_WORDS];
 
 	if (error != 0)
 		return error;
 	result = real == NULL ? NVML_LIBRARY_NOT_FOUND : real(device, type, counter, count);
-	if (result != NVML_SUCCESS || count == NULL || type != UNCORRECTED || control_disarmed())
-		return result;
-	for (int place = 0; place < CONTROL_FAULTS; place++)
-		if (fault_of(place, fault, device))
-			*(unsigned long long *)count += fault[FAULT_ECC];
+	if (result == NVML_SUCCESS && count != NULL && type == UNCORRECTED)
+		*(unsigned long long *)count += ecc_errors(device);
 	return result;
 }
 
+EXPORT int nvmlDeviceGetMemoryErrorCounter(void *device, int type, int counter, int location, void *count)
+{
+	int(*real)(void *, int, int, int, void *) = REAL(nvmlDeviceGetMemoryErrorCounter, (void *, int, int, int, void *));
+	int error = error_of(device, false), result;
+
+	if (error != 0)
+		return error;
+	result = real == NULL ? NVML_LIBRARY_NOT_FOUND : real(device, type, counter, location, count);
+	if (result == NVML_SUCCESS && count != NULL && type == UNCORRECTED && location == DEVICE_MEMORY)
+		*(unsigned long long *)count += ecc_errors(device);
+	return result;
+}
+
+/* nvmlFieldValue_t */
+struct field {
+	unsigned field, scope;
+	long long time, latency;
+	int type, result;
+	uint64_t value;
+};
+
+/* NVML_FI_DEV_ECC_DBE_...: volatile and aggregate, of all and of the device's memory; DCGM reads them. */
+static bool counts_ecc(const struct field *field)
+{
+	return field->field == 4 || field->field == 6 || field->field == 12 || field->field == 23;
+}
+
+EXPORT int nvmlDeviceGetFieldValues(void *device, int count, void *values)
+{
+	int(*real)(void *, int, void *) = REAL(nvmlDeviceGetFieldValues, (void *, int, void *));
+	int error = error_of(device, false), result;
+	struct field *fields = values;
+
+	if (error != 0)
+		return error;
+	result = real == NULL ? NVML_LIBRARY_NOT_FOUND : real(device, count, values);
+	if (result != NVML_SUCCESS || fields == NULL || disarmed())
+		return result;
+	for (int i = 0; i < count; i++)
+		if (counts_ecc(&fields[i]) && fields[i].result == NVML_SUCCESS)
+			fields[i].value += ecc_errors(device);
+	return result;
+}
+
+static bool is_due(int place, uint64_t fault[FAULT_WORDS], void *device)
+{
+	return fault_of(place, fault, device) && fault[FAULT_XID] != 0;
+}
+
+/* What has happened before is no event. */
 static void watch(void *set, void *device)
 {
-	for (int i = 0; i < WATCHED; i++) {
+	uint64_t fault[FAULT_WORDS];
+
+	for (struct watched *one = watched; one < watched + WATCHED; one++) {
 		void *none = NULL;
 
-		if (atomic_compare_exchange_strong(&watched[i].set, &none, set)) {
-			atomic_store(&watched[i].device, device);
-			return;
-		}
+		if (!atomic_compare_exchange_strong(&one->set, &none, set))
+			continue;
+		for (int place = 0; place < CONTROL_FAULTS; place++)
+			atomic_store(&one->told[place], !control_disarmed() && is_due(place, fault, device) ? fault[FAULT_ID] : 0);
+		atomic_store(&one->device, device);
+		return;
 	}
 }
 
@@ -338,23 +412,36 @@ EXPORT int nvmlDeviceRegisterEvents(void *device, uint64_t types, void *set)
 	return result;
 }
 
-/* The event of a fault that nobody was told of yet. */
+EXPORT int nvmlEventSetFree(void *set)
+{
+	int(*real)(void *) = REAL(nvmlEventSetFree, (void *));
+
+	for (struct watched *one = watched; one < watched + WATCHED; one++)
+		if (set != NULL && atomic_load(&one->set) == set) {
+			atomic_store(&one->device, NULL);
+			atomic_store(&one->set, NULL);
+		}
+	return real == NULL ? NVML_LIBRARY_NOT_FOUND : real(set);
+}
+
+/* The event of a fault in a place, if this device's is not told of yet. */
+static bool event_at(int place, struct watched *one, struct event *event)
+{
+	void *device = atomic_load(&one->device);
+	uint64_t fault[FAULT_WORDS], known = atomic_load(&one->told[place]);
+
+	if (device == NULL || !is_due(place, fault, device) || known == fault[FAULT_ID])
+		return false;
+	*event = (struct event){ device, EVENT_XID, fault[FAULT_XID], 0xffffffff, 0xffffffff };
+	return atomic_compare_exchange_strong(&one->told[place], &known, fault[FAULT_ID]);
+}
+
 static bool event_for(void *set, struct event *event)
 {
-	uint64_t fault[FAULT_WORDS];
-
 	for (int place = 0; !control_disarmed() && place < CONTROL_FAULTS; place++)
-		for (int i = 0; i < WATCHED; i++) {
-			void *device = atomic_load(&watched[i].set) == set ? atomic_load(&watched[i].device) : NULL;
-			uint64_t known = atomic_load(&told[place]);
-
-			if (device == NULL || !fault_of(place, fault, device) || fault[FAULT_XID] == 0 || known == fault[FAULT_ID])
-				continue;
-			if (atomic_compare_exchange_strong(&told[place], &known, fault[FAULT_ID])) {
-				*event = (struct event){ device, EVENT_XID, fault[FAULT_XID], 0xffffffff, 0xffffffff };
+		for (struct watched *one = watched; one < watched + WATCHED; one++)
+			if (atomic_load(&one->set) == set && event_at(place, one, event))
 				return true;
-			}
-		}
 	return false;
 }
 

@@ -234,7 +234,9 @@ const char *settings_read(const char *text, uint64_t fault[FAULT_WORDS])
 
 const char *settings_complete(const uint64_t fault[FAULT_WORDS])
 {
-	static const enum word EFFECTS[] = { FAULT_RUNNING, FAULT_NEW, FAULT_NVML, FAULT_NCCL, FAULT_LATENCY, FAULT_MEMORY, FAULT_ECC };
+	/* An Xid that ends no program, such as 63, is an event of NVML at least. */
+	static const enum word EFFECTS[] = { FAULT_XID,  FAULT_RUNNING, FAULT_NEW,    FAULT_NVML,
+					     FAULT_NCCL, FAULT_LATENCY, FAULT_MEMORY, FAULT_ECC };
 
 	for (size_t i = 0; i < sizeof(EFFECTS) / sizeof(EFFECTS[0]); i++)
 		if (fault[EFFECTS[i]] != 0)

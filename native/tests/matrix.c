@@ -63,7 +63,8 @@ typedef int (*any_fn)(void *, void *, uint64_t, uint64_t, uint64_t, uint64_t, ui
 		      uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 typedef int (*address_fn)(const char *, void **, int, uint64_t, int *);
 
-static char places[2][4096];
+/* A number of a device that is made of such an address means device 0 to the library. */
+static _Alignas(4096) char places[2][4096];
 
 /* Places to write to where a call has its results, and zeros for all the rest. */
 static int called(const struct row *row, void *function)

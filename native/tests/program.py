@@ -10,7 +10,8 @@ libraries = {}
 def argument(given):
     """Text, a number, or a place for words."""
     if isinstance(given, dict):
-        return (ctypes.c_uint64 * given["out"])()
+        words = given.get("words") or [0] * given["out"]
+        return (ctypes.c_uint64 * len(words))(*words)
     return ctypes.c_char_p(given.encode()) if isinstance(given, str) else ctypes.c_uint64(given)
 
 

@@ -13,6 +13,8 @@ pytestmark = needs_compiler
 XIDS = json.loads((NATIVE.parent / "faults" / "xids.json").read_text(encoding="utf-8"))["xids"]
 TOTAL_GLOBAL_MEM = 288 // 8
 """Where cudaDeviceProp has the bytes: after name, UUID, LUID and its mask (driver_types.h)."""
+DBE_VOL_TOTAL = 4
+"""NVML_FI_DEV_ECC_DBE_VOL_TOTAL (nvml.h): the field by which DCGM reads uncorrectable ECC errors."""
 RUNNING = {code: row["cuda"]["running"] for code, row in XIDS.items() if row["cuda"]["running"]}
 NEW = {code: row["cuda"]["new"] for code, row in XIDS.items() if row["cuda"]["new"]}
 
@@ -321,6 +323,40 @@ def test_nvml_counts_ecc_errors_and_tells_of_the_xid_once(control, program):
     assert program.nvml("nvmlEventSetWait_v2", 77, out(4), 10)[0] == 10
     assert program.nvml("nvmlDeviceGetTotalEccErrors", device, 1, 0, out()) == [0, 1]
     assert program.nvml("nvmlDeviceGetTotalEccErrors", device, 0, 0, out()) == [0, 0]
+    assert program.nvml("nvmlDeviceGetMemoryErrorCounter", device, 1, 0, 2, out()) == [0, 1]
+    assert program.nvml("nvmlDeviceGetMemoryErrorCounter", device, 1, 0, 3, out()) == [0, 0]
+    field = program.nvml("nvmlDeviceGetFieldValues", device, 1, {"words": [DBE_VOL_TOTAL, 0, 0, 0, 0]})[1]
+    assert field == [DBE_VOL_TOTAL, 0, 0, 0, 1]
+
+
+def test_every_gpu_of_a_set_has_its_event_and_none_of_what_was_before(control, program):
+    devices = [program.nvml("nvmlDeviceGetHandleByIndex_v2", number, out())[1] for number in range(8)]
+    control.arm("xid=63")
+    for device in devices:
+        assert program.nvml("nvmlDeviceRegisterEvents", device, 8, 77) == 0
+    assert program.nvml("nvmlEventSetWait_v2", 77, out(4), 10)[0] == 10
+    control.arm("xid=94")
+    events = [program.nvml("nvmlEventSetWait_v2", 77, out(4), 5000)[1] for _ in devices]
+    assert {(event[0], event[2]) for event in events} == {(device, 94) for device in devices}
+    assert program.nvml("nvmlEventSetWait_v2", 77, out(4), 10)[0] == 10
+
+
+def test_a_set_that_was_freed_gives_its_place_to_another(control, program):
+    device = program.nvml("nvmlDeviceGetHandleByIndex_v2", 3, out())[1]
+    for event_set in range(1, 100):
+        assert program.nvml("nvmlDeviceRegisterEvents", device, 8, event_set) == 0
+        assert program.nvml("nvmlEventSetFree", event_set) == 0
+    assert program.nvml("nvmlDeviceRegisterEvents", device, 8, 100) == 0
+    control.arm("xid=94")
+    assert program.nvml("nvmlEventSetWait_v2", 100, out(4), 5000)[1][2] == 94
+
+
+def test_nvml_hangs_as_cuda_does(control, program):
+    device = program.nvml("nvmlDeviceGetHandleByIndex_v2", 3, out())[1]
+    control.arm("xid=119", "hang=300ms")
+    began = time.monotonic()
+    assert program.nvml("nvmlDeviceGetTemperature", device, 0, out())[0] == 10
+    assert 0.3 <= time.monotonic() - began < 2
 
 
 def test_nccl_learns_of_a_failed_rank_later(control, program):
