@@ -1,6 +1,6 @@
 /*
- * What a call costs: nanoseconds of cuCtxSynchronize, which the stub driver answers at once, and seconds of 100,000 launches, which take
- * it STUB_LAUNCH_NS each. The program is linked with the driver; what is preloaded is what is measured.
+ * What a call costs: nanoseconds of cuCtxSynchronize, which bench/driver.c answers at once, and seconds of launches, which take it
+ * STUB_LAUNCH_NS each. The program is linked with the driver; what is preloaded is what is measured.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -40,11 +40,12 @@ static double of_launches(long count)
 	return seconds() - began;
 }
 
-/* calls ROUNDS CALLS LAUNCHES: the least of so many rounds, which is what the machine's other work disturbs least. */
+/* calls ROUNDS CALLS LAUNCHES, and what a call gives: the least of so many rounds, which is what the machine's other work disturbs least. */
 int main(int count, char **words)
 {
 	double call = 1e9, launch = 1e9;
 	void *context;
+	int result = 0;
 
 	if (count != 4 || cuInit(0) != 0 || cuCtxCreate_v2(&context, 0, 0) != 0)
 		return 2;
@@ -54,6 +55,7 @@ int main(int count, char **words)
 		call = one < call ? one : call;
 		launch = all < launch ? all : launch;
 	}
-	printf("%.3f %.6f\n", call, launch);
+	result = cuCtxSynchronize();
+	printf("%.3f %.6f %d\n", call, launch, result);
 	return 0;
 }

@@ -131,6 +131,11 @@ static uint64_t since(const uint64_t fault[FAULT_WORDS])
 	return now >= fault[FAULT_ARMED] ? now - fault[FAULT_ARMED] : now;
 }
 
+uint64_t control_id(int place)
+{
+	return word(atomic_load_explicit(&control, memory_order_acquire), place, FAULT_ID);
+}
+
 bool control_fault(int place, uint64_t fault[FAULT_WORDS])
 {
 	const struct control *page = atomic_load_explicit(&control, memory_order_acquire);

@@ -19,6 +19,9 @@ static inline bool disarmed(void)
 /* Opens the control file, once; afterwards whether nothing is armed. */
 bool control_disarmed(void);
 
+/* The number of the fault in a place, 0 if there is none; it may not have begun, or be over. */
+uint64_t control_id(int place);
+
 /* Copies the fault in a place. False if there is none, or if it has not begun or is over at this moment. */
 bool control_fault(int place, uint64_t fault[FAULT_WORDS]);
 

@@ -170,14 +170,12 @@ static int death_of(int device)
 {
 	if (!atomic_load_explicit(&any_dead, memory_order_relaxed))
 		return 0;
-	if (device < 0)
-		device = device_current();
 	return atomic_load(&dead[device < 0 || device >= MOST_DEVICES ? 0 : device]);
 }
 
 int fault_of_dead_context(void)
 {
-	return death_of(-1);
+	return death_of(device_current());
 }
 
 static bool too_much(const uint64_t fault[FAULT_WORDS], uint64_t bytes)
@@ -211,6 +209,17 @@ static int slowed(int place, const uint64_t fault[FAULT_WORDS], enum kind kind, 
 	return PASS;
 }
 
+/* Nothing is armed in the place, or a fault that is known to be another device's: an id never comes to mean another fault. */
+static bool is_elsewhere(int place, int device)
+{
+	struct memory *memory = &memories[place];
+	uint64_t id = control_id(place);
+
+	if (id == 0 || device < 0 || id != atomic_load(&memory->id))
+		return id == 0;
+	return (atomic_load(&memory->asked) & ~atomic_load(&memory->meant) & bit(device)) != 0;
+}
+
 static int by_place(int place, enum kind kind, int device, uint64_t bytes)
 {
 	uint64_t fault[FAULT_WORDS];
@@ -218,11 +227,7 @@ static int by_place(int place, enum kind kind, int device, uint64_t bytes)
 	bool kills;
 	int error;
 
-	if (memory == NULL)
-		return PASS;
-	if (device < 0)
-		device = device_current();
-	if (!meant(memory, fault, device))
+	if (memory == NULL || !meant(memory, fault, device))
 		return PASS;
 	error = error_of(memory, fault, kind, device, &kills);
 	if (error == 0)
@@ -236,17 +241,18 @@ static int by_place(int place, enum kind kind, int device, uint64_t bytes)
 
 static int decided(enum kind kind, int device, uint64_t bytes)
 {
-	int saved = errno, error = kind == KIND_START || kind == KIND_RESET ? 0 : death_of(device), answer;
+	int saved = errno, error, answer = PASS;
 
+	if (device < 0)
+		device = device_current();
+	error = kind == KIND_START || kind == KIND_RESET ? 0 : death_of(device);
 	if (error != 0)
 		return error;
-	for (int place = 0; place < CONTROL_FAULTS; place++)
-		if ((answer = by_place(place, kind, device, bytes)) != PASS) {
-			errno = saved;
-			return answer;
-		}
+	for (int place = 0; place < CONTROL_FAULTS && answer == PASS; place++)
+		if (!is_elsewhere(place, device))
+			answer = by_place(place, kind, device, bytes);
 	errno = saved;
-	return PASS;
+	return answer;
 }
 
 int fault_in_driver(enum kind kind, int device, uint64_t bytes)

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "stub.h"
 
@@ -323,22 +322,4 @@ EXPORT int cuEventCreate(void *where, int flags)
 {
 	(void)flags;
 	return gave(where);
-}
-
-/* STUB_LAUNCH_NS: how long a launch takes, as that of a real driver takes some two microseconds. */
-EXPORT int cuLaunchKernel(void *f, int gx, int gy, int gz, int bx, int by, int bz, int bytes, void *stream, void *params, void *extra)
-{
-	static long nanoseconds = -1;
-	struct timespec begin, now;
-
-	(void)f, (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)bytes, (void)stream, (void)params, (void)extra;
-	if (nanoseconds < 0)
-		nanoseconds = getenv("STUB_LAUNCH_NS") == NULL ? 0 : atol(getenv("STUB_LAUNCH_NS"));
-	if (nanoseconds == 0)
-		return stub_done();
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	do
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < nanoseconds);
-	return stub_done();
 }
