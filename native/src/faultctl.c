@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "device.h"
+#include "node.h"
 #include "settings.h"
 
 static const char USAGE[] =
@@ -67,6 +69,18 @@ static struct control *locked(const char *path)
 	return page; /* the lock ends with the process */
 }
 
+/* /run is empty after a restart. Where this fails, so does what follows, and tells why. */
+static void make_folder(const char *path)
+{
+	char *folder = strdup(path), *end = folder == NULL ? NULL : strrchr(folder, '/');
+
+	if (end != NULL && end != folder) {
+		*end = '\0';
+		mkdir(folder, 0755);
+	}
+	free(folder);
+}
+
 /* Readers of the old content read on: it is made beside the place and then put there as a whole. */
 static int make(const char *path)
 {
@@ -77,11 +91,12 @@ static int make(const char *path)
 
 	if (access(path, F_OK) == 0)
 		return locked(path) == NULL ? FAILED : 0;
+	make_folder(path);
 	if (snprintf(name, sizeof(name), "%s.%ld", path, (long)getpid()) >= (int)sizeof(name))
 		return wrong(path, "this name is too long");
 	file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	memcpy(bytes, &page, sizeof(page));
-	if (file < 0 || write(file, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes) || fsync(file) != 0 || rename(name, path) != 0) {
+	if (file < 0 || fchmod(file, 0644) != 0 || write(file, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes) || fsync(file) != 0 || rename(name, path) != 0) {
 		int error = errno;
 
 		unlink(name);
@@ -123,6 +138,23 @@ static int free_place(const struct control *page)
 	return -1;
 }
 
+/* A number as nvidia-smi counts becomes the GPU's UUID: in a container that has not all GPUs, the number is another one's. */
+static const char *numbered(uint64_t fault[FAULT_WORDS])
+{
+	const struct gpu *gpus;
+	int count = node_gpus(&gpus);
+	uint64_t number = fault[FAULT_TARGET_A];
+
+	if (fault[FAULT_TARGET] != TARGET_ORDINAL || count == 0)
+		return NULL;
+	if (number >= (uint64_t)count)
+		return "this node has no GPU of this number (nvidia-smi -L lists them)";
+	fault[FAULT_TARGET] = TARGET_UUID;
+	fault[FAULT_TARGET_A] = gpus[number].uuid[0];
+	fault[FAULT_TARGET_B] = gpus[number].uuid[1];
+	return NULL;
+}
+
 static int arm(struct control *page, int count, char **settings)
 {
 	uint64_t fault[FAULT_WORDS] = { 0 };
@@ -134,6 +166,8 @@ static int arm(struct control *page, int count, char **settings)
 			return wrong(settings[i], problem);
 	if ((problem = settings_complete(fault)) != NULL)
 		return wrong("arm", problem);
+	if ((problem = numbered(fault)) != NULL)
+		return wrong("gpu", problem);
 	if ((place = free_place(page)) < 0)
 		return wrong("arm", "eight faults are armed already: disarm one");
 	begin(page);

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from native.tests.native_library import BUILD, needs_compiler
+from native.tests.native_library import BUILD, Control, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -21,6 +21,21 @@ def test_a_fault_is_armed_listed_and_disarmed(control):
     assert control.run("show").stdout.startswith(f"{number}: gpu=0000:3b:00 xid=79")
     control.disarm(number)
     assert (control.armed(), control.run("show").stdout) == ([], "")
+
+
+def test_a_gpus_number_is_kept_as_what_it_means_in_every_container(control, node):
+    on_node = Control(control.file, node.parent / "faultctl")
+    on_node.arm("xid=79", "gpu=5")
+    assert [fault["gpu"] for fault in control.armed()] == ["GPU-00000000-0000-0000-0000-000000000005"]
+    assert "no GPU of this number" in on_node.run("arm", "xid=79", "gpu=8").stderr
+
+
+def test_the_file_is_readable_for_everybody_whoever_makes_it(built, tmp_path):
+    found = Control(tmp_path / "nvidia" / "control")
+    argv = ["sh", "-c", 'umask 077; exec "$0" --file "$1" init', found.faultctl, found.file]
+    subprocess.run(argv, check=True)
+    assert found.file.stat().st_mode & 0o777 == 0o644
+    assert found.armed() == []
 
 
 def test_numbers_are_never_given_twice(control):
