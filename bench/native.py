@@ -22,7 +22,7 @@ def measured(preload: str, control: Path, expected: int = 0) -> tuple[float, flo
 
     Raises ValueError where a call gives another result: then the library is not where the call goes.
     """
-    env = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": str(BUILD / "bench"), "CUDA_FAULT_CONTROL": str(control)}
+    env = {"LD_PRELOAD": preload, "LD_LIBRARY_PATH": f"{BUILD}/bench:{BUILD}", "CUDA_FAULT_CONTROL": str(control)}
     argv = [str(BUILD / "calls"), str(ROUNDS), str(CALLS), str(LAUNCHES)]
     variables = {"PATH": os.defpath, "STUB_LAUNCH_NS": str(LAUNCH_NS), **env}
     done = subprocess.run(argv, env=variables, check=True, capture_output=True, text=True)
