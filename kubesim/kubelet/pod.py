@@ -19,7 +19,7 @@ from kubesim.kubelet.host import Host
 from kubesim.kubelet.probes import Probes, Stops
 from kubesim.kubelet.programs import OOM_REASON, Program, noted
 from kubesim.kubelet.pulls import Pulls
-from kubesim.kubelet.records import Container, Instance, container_id
+from kubesim.kubelet.records import Backoff, Container, Instance, container_id
 from kubesim.kubelet.sandbox import Sandbox
 from kubesim.kubelet.status import PodRecord, Reporter, disruption, group
 from kubesim.kubelet.storage import Eviction, Mounts, Storage
@@ -198,6 +198,8 @@ class PodWorker:
 
     async def crash(self) -> None:
         """The machine was turned off: every process is gone, and the sandbox is made anew."""
+        for container in self.record.containers:
+            container.backoff = Backoff()  # the kubelet kept it in its memory
         hit = [container for container in self.record.containers if container.running]
         if hit and not self.gone:
             text = "Pod sandbox changed, it will be killed and re-created."

@@ -153,6 +153,15 @@ async def test_a_reboot_silences_a_node_and_brings_its_devices_back():
         assert read(board(w).devices[0], w.clock.now()).util > 50
 
 
+async def test_a_kubelet_that_has_booted_knows_of_no_back_off():
+    async with world(count=1) as w:
+        await w.create("pods", pod("train", trainer(1)))
+        for _ in range(8):
+            w.kubelets.machines.reboot(w.node_names[0])
+            await w.tick(120)
+            assert (await w.pod("train"))["status"]["containerStatuses"][0]["state"].get("running")
+
+
 async def test_a_privileged_container_of_any_image_has_the_devices_and_not_the_drivers_programs():
     async with world(count=1) as w:
         await w.create(
