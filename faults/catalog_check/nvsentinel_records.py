@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from faults.catalog_check.errors import ProofFailed
 from faults.clock import Clock
-from faults.kube.client import Kube, Obj
-from faults.nvsentinel.watched import CHECKS, ORDER_KINDS, ORDER_VERSION, STATE, UNCORDONED_AT
+from faults.kube.client import Kube
+from faults.nvsentinel.watched import ORDER_KINDS, ORDER_VERSION, UNCORDONED_AT, NodeState, is_done
 
 ADDON = "nvsentinel"
 PATIENCE_S, LOOK_S = 300.0, 10.0
@@ -38,13 +38,11 @@ def let_finish(kube: Kube, clock: Clock) -> None:
 
 
 def _held(kube: Kube) -> Iterator[str]:
-    for node in kube.list("v1", "Node"):
-        meta = node["metadata"]
-        annotated = any(name.startswith(QUARANTINED) for name in meta.get("annotations") or {})
-        if annotated or STATE in meta["labels"] or _is_marked(node):
-            yield meta["name"]
-
-
-def _is_marked(node: Obj) -> bool:
-    conditions = node["status"].get("conditions") or ()
-    return any(one["type"] in CHECKS and one["status"] == "True" for one in conditions)
+    """Yield the nodes that it holds, those of orders that it carries through, and those that are not well yet."""
+    orders = [order for kind in ORDER_KINDS for order in kube.list(ORDER_VERSION, kind)]
+    repaired = {order["spec"]["nodeName"] for order in orders if not is_done(order)}
+    for node in map(NodeState, kube.list("v1", "Node")):
+        name = str(node.node["metadata"]["name"])
+        annotated = any(note.startswith(QUARANTINED) for note in node.notes)
+        if annotated or node.state or name in repaired or not node.is_well:
+            yield name

@@ -6,7 +6,7 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -111,18 +111,20 @@ class Readable:
     variant changes is asked for once.
     """
 
-    def __init__(self, kube: Kube, access: CandidateAccess, namespaces: Sequence[str]) -> None:
-        self._kube, self._access, self._namespaces = kube, access, namespaces
+    def __init__(
+        self, kube: Kube, access: CandidateAccess, namespaces: Sequence[str], pause: Callable[[], object]
+    ) -> None:
+        """``pause`` is called between two parts: whoever reads all at once is over the cluster's rations."""
+        self._kube, self._access, self._namespaces, self._pause = kube, access, namespaces, pause
         self._places: list[Place] | None = None
         self._common: list[Text] | None = None
 
     def texts(self) -> Iterator[Text]:
         """Yield text after text. Raises ClusterError."""
         yield Text("the kubeconfig", self._access.kubeconfig)
-        yield from self._reviews()
-        yield from self._objects()
-        yield from self._logs()
-        yield from self._insides()
+        for part in (self._reviews, self._objects, self._logs, self._insides):
+            yield from part()
+            self._pause()
         if self._common is None:
             self._common = [*self._monitoring(), *_paths(self._access)]
         yield from self._common

@@ -31,6 +31,8 @@ TOKEN_S = 24 * 3600
 """Of the cluster's time, which is moved on by minutes."""
 MAX_TRIES = 6
 DELETION_LOOK_S = 2.0
+RATION_S = 4.0
+"""Until a candidate who has spent all of their share of requests has it again."""
 RETRY_S = 8.0
 """Of the cluster's time, between two tries to inject a fault that waits for a program."""
 RECOVERY_S = 60.0
@@ -60,7 +62,8 @@ class Stage:
         rules = environment.all_rules(self.namespaces, rails, box)
         self._writable = WritableObjects(self.kube, rules, self.namespaces)
         self._unbroken = self.snapshot()
-        self.readable = Readable(self.shell.kube, self.access, self._readable_namespaces())
+        pause = partial(self.clock.wait, RATION_S)
+        self.readable = Readable(self.shell.kube, self.access, self._readable_namespaces(), pause)
 
     @property
     def kube(self) -> Kube:

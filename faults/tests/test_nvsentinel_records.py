@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 import pytest
 
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.nvsentinel_records import LOOK_S, PATIENCE_S, let_finish
-from faults.nvsentinel.watched import CHECKS, ORDER_KINDS, ORDER_VERSION, STATE, UNCORDONED_AT
+from faults.nvsentinel.watched import CHECKS, GPU, ORDER_KINDS, ORDER_VERSION, STATE, UNCORDONED_AT
 from faults.tests.fakes import FakeCluster, FakeKind
 
 KINDS = [
@@ -35,10 +37,23 @@ def node(name, marked="False", **labels):
 @pytest.fixture
 def cluster():
     cluster = FakeCluster(KINDS)
-    order = {"apiVersion": ORDER_VERSION, "kind": "GPUReset", "metadata": {"name": "maintenance-gpu-1"}, "spec": {}}
-    for made in (node("gpu-1", "True", **{STATE: "draining"}), node("gpu-2", **{UNCORDONED_AT: "then"}), order):
+    for made in (
+        node("gpu-1", "True", **{STATE: "draining"}),
+        node("gpu-2", **{UNCORDONED_AT: "then"}),
+        order("gpu-1"),
+    ):
         cluster.create(made)
     return cluster
+
+
+def order(node, status=MappingProxyType({"completionTime": "then"})):
+    made = {"apiVersion": ORDER_VERSION, "kind": "GPUReset", "metadata": {"name": f"maintenance-{node}"}}
+    return made | {"spec": {"nodeName": node}, "status": dict(status)}
+
+
+def passing_until(cluster, node, ended):
+    """Return a clock after three waits of which ``ended`` is done to a live object of a node."""
+    return PassingTime(lambda waited: ended(cluster.objects[node]) if waited == 3 * LOOK_S else None)
 
 
 def test_it_waits_for_the_last_mark_and_removes_orders_and_labels(cluster):
@@ -55,6 +70,27 @@ def test_it_waits_for_the_last_mark_and_removes_orders_and_labels(cluster):
     assert [list(each["metadata"]["labels"]) for each in cluster.list("v1", "Node")] == [
         ["kubernetes.io/hostname"]
     ] * 2
+
+
+def test_it_waits_for_the_end_of_an_order_that_it_has_begun_to_carry_out():
+    cluster = FakeCluster(KINDS)
+    for made in (node("gpu-1"), order("gpu-1", {"startTime": "now"})):
+        cluster.create(made)
+    key = ORDER_VERSION, "GPUReset", "", "maintenance-gpu-1"
+    clock = passing_until(cluster, key, lambda live: live["status"].update(completionTime="now"))
+    let_finish(cluster, clock)
+    assert clock.waited == 3 * LOOK_S
+
+
+def test_it_waits_until_a_node_that_has_booted_offers_its_gpus():
+    cluster = FakeCluster(KINDS)
+    booted = node("gpu-1")
+    booted["status"] |= {"capacity": {GPU: "8"}, "allocatable": {GPU: "0"}}
+    cluster.create(booted)
+    key = "v1", "Node", "", "gpu-1"
+    clock = passing_until(cluster, key, lambda live: live["status"].update(allocatable={GPU: "8"}))
+    let_finish(cluster, clock)
+    assert clock.waited == 3 * LOOK_S
 
 
 def test_a_node_that_it_never_lets_go_of_fails_the_proof(cluster):
