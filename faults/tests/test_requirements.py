@@ -332,7 +332,7 @@ def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_n
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
     others = [
         *("fine-tune-restarts", "gpu-off-duty", "idle-node", "latency-puzzle", "new-tenant-offline"),
-        "one-job-died",
+        *("node-not-back", "one-job-died"),
     ]
     assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
