@@ -14,7 +14,7 @@ from faults.check_results import FaultCheck, Outcome
 from faults.cuda_checks import cuda_checks
 from faults.engine.node_agents import SESSION, find_agent
 from faults.errors import ClusterError, NotFound
-from faults.fault_preview import COMBINED, CUDA, GPU, takes_gpu_away
+from faults.fault_preview import CUDA, GPU, HANG, OF_DEVICE, takes_gpu_away
 from faults.gpu_reads import OPERATOR, operator_pod
 from faults.kube.client import Kube
 from faults.nvsentinel.watched import MONITOR, NAMESPACE, RECORD_KIND, RECORD_VERSION, GpuFault, parse_time
@@ -77,7 +77,7 @@ def _gpu(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     command, lines = found
     if any(line.startswith(f"GPU {fault.gpu}:") for line in lines):
         return FaultCheck(title, command, Outcome.EXPECTED, "", lines)
-    if xids()[fault.xid].nvml and fault.layers == COMBINED and fault.over_at is None:
+    if xids()[fault.xid].nvml and fault.layers in OF_DEVICE and fault.over_at is None:
         return FaultCheck(title, command, Outcome.EXPECTED, "It is lost, as this Xid has it.", lines)
     return FaultCheck(title, command, Outcome.UNEXPECTED, f"nvidia-smi does not list GPU {fault.gpu}.", lines)
 
@@ -102,7 +102,7 @@ def _offer(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     node = kube.get("v1", "Node", fault.node)
     offered, there = (int((node["status"].get(key) or {}).get(GPU, 0)) for key in ("allocatable", "capacity"))
     command = f"kubectl get node {fault.node} -o jsonpath='{{.status.allocatable.nvidia\\.com/gpu}}'"
-    goes = fault.layers == COMBINED and takes_gpu_away(xids()[fault.xid]) and fault.over_at is None
+    goes = fault.layers in OF_DEVICE and takes_gpu_away(xids()[fault.xid]) and fault.over_at is None
     title = "The node offers fewer GPUs" if goes else "The node offers its GPUs"
     lines = (f"{offered} of {there}",)
     if (offered < there) == goes:
@@ -127,6 +127,7 @@ def _users(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     victims = {"all": "All processes on the GPU die of this Xid.", "one": "One process on the GPU dies of this Xid."}
     why = victims.get(xids()[fault.xid].victims, "No process dies of this Xid.")
     why = "Pods keep running: the fault is in the kernel log alone." if fault.layers == "log" else why
+    why = "Processes on the GPU wait for it and never return." if fault.layers == HANG else why
     return FaultCheck(title, command, Outcome.NOTE, why, tuple(_pod_line(pod) for pod in pods))
 
 

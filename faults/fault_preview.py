@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from faults.xids import Xid, cuda_errors, recovery_action, xids
 
-COMBINED, LOG, CUDA = "combined", "log", "cuda"
+COMBINED, LOG, CUDA, HANG = "combined", "log", "cuda", "hang"
+OF_DEVICE = (COMBINED, HANG)
+"""The layers in which a fault damages the GPU itself."""
 GPU = "nvidia.com/gpu"
 NVML_ERRORS = {10: "NVML_ERROR_TIMEOUT", 15: "NVML_ERROR_GPU_IS_LOST", 16: "NVML_ERROR_RESET_REQUIRED"}
 VICTIMS = {
@@ -86,7 +88,7 @@ def in_short(xid: Xid, layers: str) -> str:
     """Return an Xid's effect in these layers in one or two sentences."""
     if layers == LOG:
         return "Pods keep running."
-    victims = VICTIMS[xid.victims]
+    victims = VICTIMS[xid.victims] if layers != HANG else "Processes on the GPU wait for it and never return."
     if layers == CUDA or not takes_gpu_away(xid):
         return victims
     return f"{victims} The node offers one GPU less."

@@ -25,7 +25,7 @@ SERVICES = ("kubelet", "containerd", "nvidia-fabricmanager")
 PARTS = ("library", "module", "toolkit")
 RESOURCES = ("memory", "disk", "inodes", "pids")
 TROUBLES = ("throttle", "overheat", "memory_pressure", "compute_overload")
-LAYERS = ("combined", "log", "cuda")
+LAYERS = ("combined", "log", "cuda", "hang")
 WRITERS = ("driver", "doubled", "kernel", "module")
 """Forms of the lines on real nodes, for readers of dmesg and of journald (faults/agent/kernel_log.py)."""
 MAX_GPUS = 16

@@ -12,7 +12,7 @@ from zlib import crc32
 from kubesim import data
 from kubesim.gpu.devices import Device, Task
 from kubesim.gpu.products import Product, driver, machine_of
-from kubesim.gpu.xids import COMBINED, KernelLog, strike, write
+from kubesim.gpu.xids import COMBINED, LAYERS, KernelLog, strike, write
 
 GPU = "nvidia.com/gpu"
 KERNEL = "5.15.0-1073-gke"
@@ -174,7 +174,7 @@ class Board:
     def xid(self, index: int, code: int, at: datetime, layers: str = COMBINED) -> None:
         """Let an Xid happen on a device. Raises KeyError for an unknown code, IndexError for an unknown device."""
         struck = strike(self.devices[index], self.log, code, at, self._ended, layers=layers)
-        if layers == COMBINED:
+        if "device" in LAYERS[layers]:
             for each in sorted(struck):
                 self.struck(self.devices[index], each, each not in APPLICATION_XIDS)
             if struck - APPLICATION_XIDS:

@@ -154,6 +154,8 @@ class Reading:
 
     def _strongest(self, key: str, pick: Callable[[Load], Range]) -> float:
         """Return the greatest of what the processes do: a shared device is as busy as its busiest user."""
+        if self.state.trouble.stalled or self.state.trouble.reset_required:
+            return 0.0  # the engines have stopped, whoever waits for them
         return max((self._now(task, key, pick(task.load)) for task in self.state.tasks), default=0.0)
 
     def _now(self, task: Task, key: str, span: Range) -> float:

@@ -142,9 +142,13 @@ def xids() -> dict[int, Xid]:
     return {code: Xid(**entry) for code, entry in _table()["xids"].items()}
 
 
-LOG, CUDA, COMBINED = "log", "cuda", "combined"
-LAYERS = {LOG: frozenset({"log"}), CUDA: frozenset({"cuda"}), COMBINED: frozenset({"log", "cuda", "device"})}
-"""Where an event shows: in the kernel's log alone, to programs alone, or wherever a failed device does."""
+LOG, CUDA, COMBINED, HANG = "log", "cuda", "combined", "hang"
+LAYERS = {
+    LOG: frozenset({"log"}), CUDA: frozenset({"cuda"}), COMBINED: frozenset({"log", "cuda", "device"}),
+    HANG: frozenset({"log", "device"}),
+}  # fmt: skip
+"""Where an event shows: in the kernel's log alone, to programs alone, wherever a failed device does, or everywhere
+but to the programs on the device, whose calls do not return."""
 Ending = Callable[[Task, int], None]
 """Called for each process that dies, with the CUDA error it gets."""
 

@@ -18,7 +18,7 @@ from kubesim.clock import Clock, Timer
 from kubesim.errors import Obj
 from kubesim.gpu.devices import Task
 from kubesim.gpu.products import driver, loads
-from kubesim.gpu.xids import COMBINED, CUDA, LOG, USER, xids
+from kubesim.gpu.xids import CUDA, LAYERS, LOG, USER, xids
 from kubesim.kubelet.thresholds import DISK, INODES, MEMORY, PIDS
 from kubesim.times import micro, parse
 
@@ -142,7 +142,7 @@ def _is_struck(node: Node, about: Obj) -> bool:
         return False
     if about["layers"] == CUDA:
         return bool(device.trouble.refuses)
-    lasts = about["layers"] == COMBINED and event.device
+    lasts = "device" in LAYERS[about["layers"]] and event.device
     shown = any(getattr(device.trouble, name) for name in event.device) or device.index in board.marked
     return not lasts or shown
 

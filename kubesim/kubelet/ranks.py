@@ -52,7 +52,7 @@ class Store(HttpServer):
     begun: bool = False
     closed: bool = False
     cut: set[int] = field(default_factory=set)
-    """Places whose way to the next one is not open."""
+    """Places whose way to the next one is not open, or whose device does not answer."""
     silent: bool = False
     """Whether somebody is gone without a word."""
     gone: str = ""
@@ -274,7 +274,8 @@ class Rank:
         doing = self.post.doing
         following = store.members[(self.place + 1) % self.own.size]
         while True:
-            (store.cut.discard if await self._opens(following) else store.cut.add)(self.place)
+            moves = await self._opens(following) and not self._is_silent()
+            (store.cut.discard if moves else store.cut.add)(self.place)
             if store.gone:
                 await clock.sleep(CLOSED_S)
             self._check(store, since or clock.now())

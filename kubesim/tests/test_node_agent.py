@@ -70,6 +70,7 @@ async def test_a_fault_happens_ends_in_time_and_is_taken_back():
         ("log", True, True, True, "8", 0),
         ("cuda", False, False, False, "8", 0),
         ("combined", True, False, False, "7", 79),
+        ("hang", True, True, True, "7", 79),
     ],
 )
 async def test_a_fault_shows_in_the_layers_that_were_asked_for_and_in_no_other(

@@ -10,6 +10,7 @@ import pytest
 from kubesim import kubelet
 from kubesim.gpu import collectives
 from kubesim.gpu.readings import read
+from kubesim.gpu.xids import HANG
 from kubesim.tests.containers import state
 from kubesim.tests.test_gpu_containers import PYTORCH
 from kubesim.tests.test_network import policy
@@ -162,6 +163,23 @@ async def test_a_gpu_that_falls_off_the_bus_lets_the_others_hang(two):
     assert all(reading.util == 100 for reading in await readings(two, 0))
     await two.tick(200)
     assert "Watchdog caught collective operation timeout" in log(two, 0, previous=True)
+
+
+@pytest.mark.parametrize("code", [62, 74, 119, 120])
+async def test_one_gpu_whose_calls_do_not_return_lets_all_ranks_hang(two, code):
+    await begin(two, *(rank(number, policy="Never") for number in (0, 1)), seconds=120)
+    node = (await two.pod("train-1"))["spec"]["nodeName"]
+    two.kubelets.gpus(node).board.xid(3, code, two.clock.now(), HANG)
+    await two.tick(10)
+    before = [log(two, number) for number in (0, 1)]
+    await two.tick(300)
+    assert [log(two, number) for number in (0, 1)] == before
+    assert all(reading.util == 100 for reading in await readings(two, 0))
+    assert [reading.util for reading in await readings(two, 1)] == [100, 100, 100, 0, 100, 100, 100, 100]
+    assert (await two.client.get("nodes", node))["status"]["allocatable"]["nvidia.com/gpu"] == "7"
+    await two.tick(400)
+    for number in (0, 1):
+        assert f"[Rank {number}] Watchdog caught collective operation timeout" in log(two, number)
 
 
 async def test_a_rank_that_is_deleted_closes_its_connections(two):

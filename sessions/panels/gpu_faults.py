@@ -16,7 +16,12 @@ from sessions.services.gpu_faults import has_agents, scenario_steps
 from sessions.services.tied_faults import faults_of, title_of
 
 MAX_FAULTS = 20
-LAYERS: Final = {"combined": "everywhere", "log": "in the kernel log only", "cuda": "in CUDA only"}
+LAYERS: Final = {
+    "combined": "everywhere",
+    "log": "in the kernel log only",
+    "cuda": "in CUDA only",
+    "hang": "everywhere but in programs, which wait",
+}
 _STATES = InterviewSession.State
 _OVER = (FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 
