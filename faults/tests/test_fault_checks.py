@@ -9,8 +9,10 @@ import pytest
 from faults.check_results import Outcome
 from faults.errors import NotFound, Unreachable
 from faults.fault_checks import run_checks
+from faults.fault_preview import in_short
 from faults.nvsentinel import GpuFault
 from faults.tests.fakes import OF_THE_CLUSTER, FakeCluster
+from faults.xids import xids
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 LINE = "NVRM: Xid (PCI:0000:04:00): 79, GPU has fallen off the bus."
@@ -131,6 +133,14 @@ def test_layers_and_xids_that_leave_something_alone_are_not_held_against_it(clus
     assert look(cluster, xid=43)["offer"].outcome == Outcome.EXPECTED
     assert "Pods keep running" in look(cluster, layers="log")["users"].diagnosis
     assert "Xid 43 needs none" in look(cluster, xid=43)["marks"].diagnosis
+
+
+def test_a_gpu_that_hangs_its_programs_is_marked_and_ends_none_of_them(cluster):
+    strike(cluster)
+    found = look(cluster, xid=74, layers="hang")
+    assert found["offer"].outcome == Outcome.EXPECTED
+    assert found["users"].diagnosis == "Processes on the GPU wait for it and never return."
+    assert in_short(xids()[74], "hang") == f"{found['users'].diagnosis} The node offers one GPU less."
 
 
 def test_a_cluster_that_does_not_answer_costs_its_own_check_alone(cluster):

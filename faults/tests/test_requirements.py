@@ -284,7 +284,7 @@ def test_the_catalogue_fits_into_one_interview_but_for_what_takes_metrics_away_b
     taker = next(pack for pack in PACKS if pack.takes_away)
     judged = [pack for pack in PACKS if pack.is_judged_by_gpu_metrics]
     assert [pack.slug for pack in judged] == [
-        *("gpu-readiness", "latency-puzzle", "slow-training", "tenant-workloads"),
+        *("gpu-readiness", "latency-puzzle", "slow-training", "tenant-workloads", "training-hangs"),
     ]
     coded = [pack for pack in PACKS if pack.workspace]
     assert [pack.slug for pack in coded] == [
@@ -332,7 +332,7 @@ def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_n
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
     others = [
         *("fine-tune-restarts", "gpu-off-duty", "idle-node", "latency-puzzle", "new-tenant-offline"),
-        *("node-not-back", "one-job-died"),
+        *("node-not-back", "one-job-died", "training-hangs"),
     ]
     assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
