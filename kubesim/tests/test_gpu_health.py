@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import UTC, datetime
 
@@ -170,6 +171,20 @@ async def test_a_privileged_container_of_any_image_has_the_devices_and_not_the_d
         await w.tick(5)
         assert (await run(w, "agent", "ls", "/dev/nvidia0"))[1] == "/dev/nvidia0\n"
         assert (await run(w, "agent", "sh", "-c", "nvidia-smi"))[2] == "sh: 1: nvidia-smi: not found\n"
+
+
+async def test_a_reset_helps_where_the_firmware_does_not_answer_and_takes_its_time():
+    async with world(count=1) as w:
+        shell = container("nvidia/cuda:12.6.3-base-ubuntu22.04", "sleep", "inf", securityContext={"privileged": True})
+        await w.create("pods", pod("agent", shell))
+        await w.tick(5)
+        board(w).xid(2, 119, w.clock.now())
+        reset = asyncio.ensure_future(run(w, "agent", "nvidia-smi", "--gpu-reset", "-i", "2"))
+        await w.tick(30)
+        assert not reset.done()
+        await w.tick(40)
+        assert "was successfully reset" in (await reset)[1]
+        assert (await run(w, "agent", "nvidia-smi", "-L"))[0] == 0
 
 
 async def test_the_words_of_nvidia_smi_for_a_device_that_is_gone():
