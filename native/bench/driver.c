@@ -11,6 +11,13 @@
 
 static int launch_ns;
 
+/* Every other call of the tables (stubs/calls.c), for libraries that look all of them up. */
+int stub_done(void);
+int stub_done(void)
+{
+	return 0;
+}
+
 EXPORT int cuInit(int flags)
 {
 	launch_ns = getenv("STUB_LAUNCH_NS") == NULL ? 0 : atoi(getenv("STUB_LAUNCH_NS"));
@@ -23,6 +30,18 @@ EXPORT int cuDeviceGetCount(int *count)
 	return 0;
 }
 
+EXPORT int cuDeviceGet(int *device, int ordinal)
+{
+	*device = ordinal;
+	return 0;
+}
+
+EXPORT int cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+	*value = 1;
+	return 0 * (attribute + device);
+}
+
 EXPORT int cuDeviceGetUuid(unsigned char uuid[16], int device)
 {
 	memset(uuid, 0, 16);
@@ -33,6 +52,11 @@ EXPORT int cuCtxCreate_v2(void **context, int flags, int device)
 {
 	*context = context;
 	return flags + device;
+}
+
+EXPORT int cuDeviceGetUuid_v2(unsigned char uuid[16], int device)
+{
+	return cuDeviceGetUuid(uuid, device);
 }
 
 EXPORT int cuCtxGetDevice(int *device)
