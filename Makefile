@@ -26,7 +26,7 @@ RUN_TESTS = $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-load
 RUN_COMPARISONS = $(RUN_TESTS) -m comparison e2e faults kubesim
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run test compare xids catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
+.PHONY: help setup setup-dev run test test-gpu compare xids catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
 
 help: ## List the commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ torture: setup-dev $(TORTURE_STAMP) ## The long proofs: 200 crash rounds, every 
 	  export TORTURE_ROUNDS=$${TORTURE_ROUNDS:-25}; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider $(TORTURE_FILES) $(ARGS) || status=1; \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider faults/tests -k crash $(ARGS) || status=1; exit $$status
+
+test-gpu: setup-dev ## Run PyTorch, NCCL and CUDA samples under each CUDA fault, on this machine's GPU; writes docs/gpu-faults-native.md (ARGS=--stub: without a GPU)
+	@$(BIN)/python -m native.gpu.record $(ARGS)
 
 bench: setup-dev ## Measure: make bench NAME=kubesim (or isolation, native, nodes, rehearse); figures beside goals, JSON in bench/results
 	@TESTCLUSTER_BIN=$(TESTCLUSTER_BIN) $(BIN)/python -m bench $(NAME)

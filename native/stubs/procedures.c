@@ -17,7 +17,7 @@ struct row {
 	X(cuDriverGetVersion, 2020) X(cuDeviceGet, 2000) X(cuDeviceGetName, 2000) X(cuDeviceGetUuid, 9020) X(cuDeviceGetUuid_v2, 11040)              \
 	X(cuDeviceGetAttribute, 2000) X(cuDeviceGetPCIBusId, 4010) X(cuDevicePrimaryCtxGetState, 7000) X(cuCtxSetCurrent, 4000) \
 	X(cuCtxGetCurrent, 4000) X(cuCtxGetDevice, 2000) X(cuCtxPushCurrent_v2, 4000) X(cuCtxPopCurrent_v2, 4000)               \
-	X(cuGetExportTable, 3000)
+	X(cuGetExportTable, 3000) X(cuStreamIsCapturing, 10000) X(cuStreamGetCaptureInfo, 10010)
 #define DECLARED(symbol, version) EXPORT int symbol();
 OTHERS(DECLARED)
 
