@@ -367,3 +367,42 @@ EXPORT int cuStreamGetCaptureInfo(void *stream, int *status)
 {
 	return cuStreamIsCapturing(stream, status);
 }
+
+/* What Triton is linked with beside the calls of the tables. */
+EXPORT int cuCtxGetLimit(size_t *value, int limit)
+{
+	(void)limit;
+	return size(value, 1024);
+}
+
+EXPORT int cuCtxSetLimit(int limit, size_t value)
+{
+	(void)limit, (void)value;
+	return stub_done();
+}
+
+enum { MAX_THREADS_PER_BLOCK = 0 };
+
+EXPORT int cuFuncGetAttribute(int *value, int attribute, void *function)
+{
+	(void)function;
+	return number(value, attribute == MAX_THREADS_PER_BLOCK ? 1024 : 0);
+}
+
+EXPORT int cuFuncSetCacheConfig(void *function, int config)
+{
+	(void)function, (void)config;
+	return stub_done();
+}
+
+EXPORT int cuPointerGetAttribute(uint64_t *value, int attribute, uint64_t pointer)
+{
+	(void)attribute;
+	return size(value, pointer);
+}
+
+EXPORT int cuGetErrorString(int error, const char **text)
+{
+	*text = error == SUCCESS ? "no error" : "an error";
+	return SUCCESS;
+}
