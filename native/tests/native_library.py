@@ -17,6 +17,8 @@ NATIVE = Path(__file__).resolve().parent.parent
 BUILD = NATIVE / "build"
 LIBRARY = BUILD / "libcudafault.so"
 HERE = Path(__file__).resolve().parent
+CORPUS = HERE / "corpus"
+"""Seeds for fuzzers of the parser: the settings of a fault, with zero bytes in between."""
 NO_COMPILER = "needs Linux with cc and make: sudo apt install build-essential"
 needs_compiler = pytest.mark.skipif(
     not (shutil.which("cc") and shutil.which("make")) or os.uname().sysname != "Linux", reason=NO_COMPILER

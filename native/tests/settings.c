@@ -1,7 +1,9 @@
 /*
- * The parser of settings under text of every kind: LLVMFuzzerTestOneInput for libFuzzer; without it, a program that takes seeds and a
- * number of rounds and makes its own text out of pieces of settings and of arbitrary bytes.
+ * The parser of settings under text of every kind: LLVMFuzzerTestOneInput for libFuzzer; without it, a program that takes a number to
+ * begin with, a number of rounds and files of seeds: it changes each byte of those, and makes its own text out of pieces of settings and
+ * of arbitrary bytes.
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,12 +52,34 @@ static size_t made(char *text, size_t size)
 	return length;
 }
 
+/* A seed that somebody wrote, as it is and with one byte changed at a time. False if it cannot be read. */
+static bool mutated(const char *path)
+{
+	FILE *file = fopen(path, "rb");
+	uint8_t data[1024];
+	size_t size = file == NULL ? 0 : fread(data, 1, sizeof(data), file);
+
+	if (file == NULL || fclose(file) != 0 || size == 0)
+		return false;
+	LLVMFuzzerTestOneInput(data, size);
+	for (size_t at = 0; at < size; at++)
+		for (int change = 1; change < 256; change++) {
+			data[at] ^= (uint8_t)change;
+			LLVMFuzzerTestOneInput(data, size);
+			data[at] ^= (uint8_t)change;
+		}
+	return true;
+}
+
 int main(int count, char **words)
 {
 	char text[1024];
 
-	if (count != 3)
+	if (count < 3)
 		return 2;
+	for (int i = 3; i < count; i++)
+		if (!mutated(words[i]))
+			return 2;
 	srand((unsigned)atoi(words[1]));
 	for (long round = atol(words[2]); round > 0; round--)
 		LLVMFuzzerTestOneInput((const uint8_t *)text, made(text, sizeof(text)));

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from native.tests.native_library import BUILD, Control, needs_compiler
+from native.tests.native_library import BUILD, CORPUS, Control, needs_compiler
 
 pytestmark = needs_compiler
 
@@ -124,6 +124,13 @@ def test_a_writer_that_died_half_way_does_not_stop_the_next(control):
     assert control.file.read_bytes()[8] % 2 == 0
 
 
+def test_every_seed_of_the_corpus_is_a_fault(control):
+    for seed in sorted(CORPUS.iterdir()):
+        control.arm(*seed.read_text(encoding="ascii").split("\0"))
+        control.disarm()
+
+
 def test_text_of_every_kind_is_read_without_harm(built):
-    done = subprocess.run([BUILD / "settings", "1", "200000"], capture_output=True, text=True, check=False)
+    argv = [BUILD / "settings", "1", "100000", *sorted(CORPUS.iterdir())]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "done\n")

@@ -1,8 +1,10 @@
 """The library is a guest: it shows nothing, opens nothing before it must, and breaks nobody's assumptions."""
 
 import re
+import struct
 import subprocess
 import sys
+from random import Random
 
 import pytest
 
@@ -109,6 +111,48 @@ def test_a_control_file_that_is_none_means_no_fault(control, start, content):
         control.file.write_bytes(content)
     with start() as program:
         assert program.context().driver("cuCtxSynchronize") == 0
+
+
+WORDS = [
+    "xid",
+    "running",
+    "new",
+    "nvml",
+    "nccl",
+    "target",
+    "ordinal",
+    "uuid",
+    "armed",
+    "duration",
+    "after_calls",
+    "after",
+]
+WORDS += ["chance", "seed", "hang", "latency", "memory", "ecc", "flags"]
+"""Those of a fault after its number (layout.h)."""
+BLOCKING = {"hang", "latency"}
+
+
+def random_page(random):
+    """A page that begins as a control file does; numbers of every size, but none that lets calls wait."""
+    faults = []
+    for number in range(1, 9):
+        sizes = [0 if word in BLOCKING else random.choice((0, 1, 3, 10, 32, 64)) for word in WORDS]
+        words = [number, *(random.getrandbits(size) if size else 0 for size in sizes)]
+        words[-1] &= ~4  # nccl-hang
+        faults += [*words, *[0] * (32 - len(words))]
+    words = [0x31746C6661756300, 2, 8, 8, *faults]
+    return struct.pack(f"<{len(words)}Q", *words).ljust(4096, b"\0")
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "library", [("driver", "libcuda.so.1"), ("nvml", "libnvidia-ml.so.1"), ("nccl", "libnccl.so.2")]
+)
+def test_a_control_file_with_any_numbers_crashes_nobody(control, library, seed):
+    control.file.write_bytes(random_page(Random(seed)))
+    argv = [BUILD / "matrix", *library, "dlsym"]
+    done = subprocess.run(argv, env=environment(control), input="go\n", capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_half_written_fault_is_not_believed(control, program):

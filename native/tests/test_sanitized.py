@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from native.tests.native_library import BUILD, NATIVE, Control, needs_compiler
+from native.tests.native_library import BUILD, CORPUS, NATIVE, Control, needs_compiler
 
 pytestmark = [needs_compiler, pytest.mark.torture]
 SANITIZERS = {"address": "libasan.so", "undefined": "libubsan.so", "thread": "libtsan.so"}
@@ -75,7 +75,8 @@ def test_every_call_runs_clean(sanitized, environment, library, file):
 
 
 def test_the_parser_reads_text_of_every_kind_clean(sanitized):
-    done = subprocess.run([sanitized[0] / "settings", "5", "1000000"], capture_output=True, text=True, check=False)
+    argv = [sanitized[0] / "settings", "5", "1000000", *sorted(CORPUS.iterdir())]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "done\n")
 
 
@@ -90,10 +91,15 @@ def test_clang_has_nothing_to_complain_about():
 def test_the_parser_withstands_libfuzzer(tmp_path):
     sources = [NATIVE / "tests" / "settings.c", NATIVE / "src" / "settings.c", NATIVE / "src" / "uuid.c"]
     program = tmp_path / "fuzzer"
+    (tmp_path / "found").mkdir()
     subprocess.run(
         ["clang", "-g", "-O1", "-DFUZZER", "-fsanitize=fuzzer,address,undefined", "-o", program, *sources], check=True
     )
     done = subprocess.run(
-        [program, "-max_total_time=20", "-max_len=512"], cwd=tmp_path, capture_output=True, text=True, check=False
+        [program, "-max_total_time=20", "-max_len=512", tmp_path / "found", CORPUS],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
