@@ -119,7 +119,8 @@ images: ## Build the images for real clusters, with Docker: make images REGISTRY
 	@docker build -f deploy/inference-server.Dockerfile -t $(REGISTRY)/inference-server:1.2 deploy
 	@docker build -f deploy/kubesim-nodes.Dockerfile -t $(REGISTRY)/kubesim .
 	@docker build -f deploy/node-agent.Dockerfile -t $(REGISTRY)/node-agent:1 .
-	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim node-agent:1; do docker push $(REGISTRY)/$$image || exit 1; done; fi
+	@docker build -f deploy/cuda-fault/Dockerfile -t $(REGISTRY)/cuda-fault:1 .
+	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim node-agent:1 cuda-fault:1; do docker push $(REGISTRY)/$$image || exit 1; done; fi
 	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1 NODE_AGENT_IMAGE=$(REGISTRY)/node-agent:1"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run

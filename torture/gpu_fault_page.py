@@ -49,8 +49,8 @@ HEAD = """# What GPU faults look like
 Every Xid that Faultline can inject, as it shows on a practice cluster: on a node with eight H100 a pod trains on
 GPU 0 when the Xid happens there. All of it follows from one table, `native/xids.yaml`, and was seen by running it.
 The times are those after the injection. The layers are `combined`, all of them; with `log` there are the lines of the
-kernel log alone, with `cuda` the errors of programs alone. On real nodes the agent writes the kernel log, and only
-that ([operating](operating.md)).
+kernel log alone, with `cuda` the errors of programs alone. On real nodes the agent writes the kernel log, and makes
+programs fail where it is given the control file of [the native library](../native/README.md).
 
 Two entries of the user guide's table contradict CUDA's headers: see [Xid 43](#xid-43) and [Xid 74](#xid-74).
 NVSentinel has no `healthevents` to get, as the guide has it: it keeps its events in a database.
