@@ -167,7 +167,7 @@ def strike(
     if "device" in shown:
         _damage(device, event, at, cause or code)
     elif "cuda" in shown:
-        device.suffer(at, refuses=event.new or event.error)
+        device.suffer(at, refuses=event.new or event.error or event.device.get("refuses") or device.trouble.refuses)
     struck, moment = {code}, at + _TIMING["recovery"]
     for other in event.follow:
         struck |= strike(device, log, other, at, end, layers=layers, cause=code)

@@ -82,6 +82,14 @@ def test_an_xid_shows_in_the_log_in_cuda_and_in_dcgm(board, code):
     assert series.value(after(12).timestamp()) == code
 
 
+@pytest.mark.parametrize("code", [48, 64, 94])
+def test_new_programs_fail_too_where_an_xid_shows_in_cuda_alone(board, code):
+    *_, running, new, _, _ = FAULTS.get(code, ("", 0, 214, "", ""))
+    board.xid(0, code, after(10), "cuda")
+    assert start(board, 3600, 4300) == (new or running)
+    assert not [record for record in board.log.records(3600) if "Xid" in record.text]
+
+
 @pytest.mark.parametrize("code", [code for code, fault in FAULTS.items() if fault[2]])
 def test_a_failed_device_stays_failed_until_it_is_reset_or_its_node_boots(board, code):
     process(board).open(0)
