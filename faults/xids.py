@@ -48,6 +48,12 @@ class Xid:
     process: bool
     sources: tuple[str, ...]
 
+    def refusal(self, layers: str) -> str:
+        """Return why the event cannot happen in these layers alone; empty where it can."""
+        if layers != "cuda" or self.running or self.new:
+            return ""
+        return f"Xid {self.code} ({self.name}) gives no CUDA error: in CUDA alone nothing would be seen of it."
+
 
 @cache
 def xids() -> Mapping[int, Xid]:

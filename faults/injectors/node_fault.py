@@ -199,6 +199,9 @@ class Xid(NodeFaultKind):
         _check_number(spec, "gpu", range(MAX_GPUS))
         _check_word(spec, "layers", LAYERS)
         _check_word(spec, "writer", WRITERS)
+        known = xids().get(_number(spec["xid"]))
+        if known is not None and (refusal := known.refusal(spec.get("layers", LAYERS[0]))):
+            raise StepError("layers", refusal)
 
 
 class GpuTrouble(NodeFaultKind):

@@ -196,6 +196,7 @@ def test_the_command_for_a_person_names_the_fault_and_the_agents_path(cluster, j
         ("xid", {"node": "a", "xid": 80}, "xid", "80 is not known; valid are: 13, 31, 43"),
         ("xid", {"node": "a", "xid": 79, "gpu": 16}, "gpu", "16 is not known"),
         ("xid", {"node": "a", "xid": 79, "layers": "all"}, "layers", "valid are: combined, log, cuda, hang"),
+        ("xid", {"node": "a", "xid": 63, "layers": "cuda"}, "layers", "gives no CUDA error"),
         ("xid", {"node": "a", "xid": 79, "writer": "all"}, "writer", "valid are: driver, doubled, kernel"),
         ("service", {"node": "a", "service": "sshd"}, "service", "valid are: kubelet, containerd"),
         ("driver", {"node": "a", "part": "all"}, "part", "valid are: library, module, toolkit"),
