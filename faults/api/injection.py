@@ -20,6 +20,7 @@ from ninja.responses import NinjaJSONEncoder
 
 from faults import clock, services
 from faults.api.access import guarded
+from faults.api.invalid import invalid
 from faults.api.metrics import router as metrics_router
 from faults.api.network import router as network_router
 from faults.api.problems import ApiProblem, answer, not_found, problem_of
@@ -171,6 +172,8 @@ def _inject(
     if xid not in xids():
         known = ", ".join(map(str, xids()))
         raise ApiProblem(404, "xid_unknown", f"Xid {xid} cannot be injected.", f"Use one of {known}.")
+    if refusal := xids()[xid].refusal(layers):
+        raise ApiProblem(422, "no_cuda_effect", refusal, 'Choose "layers": "log" or "combined".')
     caller = caller_of(request)
     fault = recorded(
         caller,
@@ -286,10 +289,7 @@ def _refused(request: HttpRequest, exc: Any) -> HttpResponse:
 
 
 def _invalid(request: HttpRequest, exc: Any) -> HttpResponse:
-    first = exc.errors[0]
-    place = [str(part) for part in first["loc"][1:] if part != "body"]
-    field = ".".join(place) or "body"
-    return answer(ApiProblem(422, "invalid_request", f"{field}: {first['msg']}", "Read /api/v1/openapi.json."))
+    return answer(invalid(exc.errors[0]))
 
 
 def _http_error(request: HttpRequest, exc: Any) -> HttpResponse:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
+from faults.api.invalid import Number
 from faults.api.problems import ProblemOut
 from faults.models import FaultRun, InjectedFault
 from faults.services.injected_faults import MAX_SECONDS
@@ -19,9 +20,9 @@ Layers = Annotated[
     Literal["log", "cuda", "combined"],
     Field(description="log: the kernel's log alone, processes go on; cuda: calls fail, silently; combined: both."),
 ]
-GpuNumber = Annotated[int, Field(ge=0, le=63, description="As `nvidia-smi -L` numbers it.")]
+GpuNumber = Annotated[Number, Field(ge=0, le=63, description="As `nvidia-smi -L` numbers it.")]
 Seconds = Annotated[
-    int | None, Field(ge=1, le=MAX_SECONDS, description="null: until it is recovered, at most eight hours.")
+    Number | None, Field(ge=1, le=MAX_SECONDS, description="null: until it is recovered, at most eight hours.")
 ]
 REFUSED = dict.fromkeys((400, 401, 403, 404, 409, 422, 502, 503), ProblemOut)
 """The answers that every route may give."""
@@ -49,7 +50,7 @@ class XidIn(Strict):
     """An Xid to inject. ``xid_type`` may be left out: the address says it."""
 
     node_name: NodeName
-    xid_type: int | None = None
+    xid_type: Number | None = None
     gpu_id: GpuNumber = 0
     layers: Layers = "log"
     duration: Seconds = None
@@ -59,7 +60,7 @@ class GpuFaultParameters(Strict):
     """Parameters of a GPU fault. ``xid_type`` and ``layers`` are an ``xid_error``'s, which needs the first."""
 
     gpu_id: GpuNumber = 0
-    xid_type: int | None = None
+    xid_type: Number | None = None
     layers: Layers | None = None
 
 

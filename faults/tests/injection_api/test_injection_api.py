@@ -138,6 +138,7 @@ def test_the_database_holds_a_gpu_to_one_fault(fault):
         (XID79, {"node_name": NODE, "xid_type": 48}, 422, "xid_mismatch"),
         (XID79, {"node_name": NODE, "duration": 28801}, 422, "invalid_request"),
         (XID79, {"node_name": NODE, "durtion": 5}, 422, "invalid_request"),
+        ("/api/v1/faults/gpu/inject/xid-63", {"node_name": NODE, "layers": "cuda"}, 422, "no_cuda_effect"),
         (XID79, {"node_name": "../../x"}, 422, "invalid_request"),
         (XID79, [1], 422, "invalid_request"),
         ("/api/v1/faults/gpu/inject/xid-14", {"node_name": NODE}, 404, "xid_unknown"),
@@ -161,6 +162,24 @@ def test_a_refusal_says_what_to_do_and_leaves_nothing(program, kube, path, body,
     assert answer["action"]
     assert shown_by_agent(kube) == []
     assert not InjectedFault.objects.filter(recovered_at=None).exists()
+
+
+@pytest.mark.parametrize(
+    ("body", "detail", "action"),
+    [
+        ({}, "node_name is missing.", "as `kubectl get nodes` prints it"),
+        ({"node_name": NODE, "duration": 0}, "duration: Input should be greater", "from 1 to 28800, or null"),
+        ({"node_name": NODE, "duration": "10"}, "duration: Input should be a number, without quotes", "or null"),
+        ({"node_name": NODE, "gpu_id": True}, "gpu_id: Input should be a number", "`nvidia-smi -L`"),
+        ({"node_name": NODE, "durtion": 5}, "durtion is no field of this request.", "correct its spelling"),
+        (None, "The request has no body.", "/api/v1/docs"),
+    ],
+)
+def test_a_request_that_does_not_fit_is_told_what_does(program, body, detail, action):
+    status, said = program.send("POST", XID79, body)
+    assert (status, said["code"], said["detail"].startswith(detail)) == (422, "invalid_request", True), said
+    assert action in said["action"]
+    assert not InjectedFault.objects.exists()
 
 
 def test_a_body_that_is_no_json_is_refused(program):
