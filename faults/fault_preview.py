@@ -139,7 +139,7 @@ def _nvml(xid: Xid) -> str:
 def _dcgm(xid: Xid, gpu: GpuFacts) -> tuple[str, tuple[str, ...]]:
     labels = f'gpu="{gpu.index}",err_code="{xid.err_code}",err_msg="{xid.err_msg}"'
     health = {"none": "does not count it", "warning": "warns", "failure": "fails"}[xid.health]
-    text = "At its next poll. The gauge keeps the last Xid until the exporter starts anew."
+    text = "At its next poll. The gauge keeps the first Xid until the GPU is reset or the node boots."
     return f"{text} DCGM's health watch {health}.", (f"DCGM_FI_DEV_XID_ERRORS{{{labels},…}} {xid.code}",)
 
 

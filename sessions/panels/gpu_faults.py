@@ -13,7 +13,7 @@ from sessions.models import InterviewSession
 from sessions.panels import words
 from sessions.panels.subject import Context, Subject
 from sessions.services.gpu_faults import has_agents, scenario_steps
-from sessions.services.tied_faults import faults_of, title_of
+from sessions.services.tied_faults import faults_of, kind_of, title_of
 
 MAX_FAULTS = 20
 LAYERS: Final = {
@@ -22,6 +22,8 @@ LAYERS: Final = {
     "cuda": "in CUDA only",
     "hang": "everywhere but in programs, which wait",
 }
+NOT_INJECTED: Final = words.Chip("octagon", "Not injected", "red")
+"""For a fault that failed: whatever was there of it has been taken back."""
 _STATES = InterviewSession.State
 _OVER = (FaultRun.Status.REVERTED, FaultRun.Status.QUARANTINED)
 
@@ -67,8 +69,8 @@ def _of_step(step: Step, title: str) -> FaultRow:
     return FaultRow(
         step.undo["fault_id"],
         words.RUN[FaultRun.Status(run.status)],
-        _what(fault),
-        f"{_what(fault)} on GPU {fault['gpu_id']} of {node}",
+        kind_of(fault),
+        f"{kind_of(fault)} on GPU {fault['gpu_id']} of {node}",
         name,
         effect,
         f"scenario {title}",
@@ -81,26 +83,21 @@ def _of_step(step: Step, title: str) -> FaultRow:
 def _of_fault(fault: InjectedFault) -> FaultRow:
     status = FaultRun.Status(fault.run.status)
     is_over = status in _OVER or fault.recovered_at is not None
-    trouble = f"Not injected: {fault.error}" if fault.error else fault.run.error
     name, effect = _meaning(fault.details) if fault.gpu is not None else ("", "Pods no longer reach each other.")
     return FaultRow(
         fault.fault_id,
-        words.RUN[status],
-        _what(fault.details) if fault.gpu is not None else fault.type.replace("_", " ").capitalize(),
+        NOT_INJECTED if fault.error else words.RUN[status],
+        kind_of(fault.details) if fault.gpu is not None else fault.type.replace("_", " ").capitalize(),
         title_of(fault),
         name,
         effect,
         _whose(fault.requested_by),
         fault.run.injected_at or fault.created_at,
         None if is_over else fault.run.deadline,
-        trouble,
-        may_check=fault.gpu is not None,
+        fault.error or fault.run.error,
+        may_check=fault.gpu is not None and not fault.error,
         may_recover=not is_over,
     )
-
-
-def _what(about: dict[str, object]) -> str:
-    return f"Xid {about['xid_type']}" if "xid_type" in about else str(about["effect"]).replace("_", " ").capitalize()
 
 
 def _meaning(about: dict[str, object]) -> tuple[str, str]:

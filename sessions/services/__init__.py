@@ -19,7 +19,13 @@ from sessions.services.applies import note_apply
 from sessions.services.conduct import release_hint
 from sessions.services.creation import create_session
 from sessions.services.ending import NotRecordedYet, end_now, record_end
-from sessions.services.gpu_faults import check_gpu_fault, inject_gpu_fault, nodes_to_hit, recover_gpu_fault
+from sessions.services.gpu_faults import (
+    check_gpu_fault,
+    gpus_with_faults,
+    inject_gpu_fault,
+    nodes_to_hit,
+    recover_gpu_fault,
+)
 from sessions.services.housekeeping import housekeep
 from sessions.services.lifecycle import (
     credit,
@@ -75,6 +81,7 @@ __all__ = [
     "end_quiet",
     "engage_panic",
     "extend",
+    "gpus_with_faults",
     "grants_of_session",
     "hold_part",
     "housekeep",

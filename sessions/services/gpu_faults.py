@@ -28,7 +28,7 @@ from sessions import events
 from sessions.errors import SessionError
 from sessions.models import InterviewSession
 from sessions.services.rows import State, locked, require
-from sessions.services.tied_faults import faults_of
+from sessions.services.tied_faults import faults_of, kind_of
 
 WITHOUT_AGENTS = "This session's cluster has no node agents: none of its scenarios asks for them."
 NO_SUCH_FAULT = "This session has no such fault."
@@ -54,6 +54,14 @@ def nodes_to_hit(*, session: InterviewSession) -> list[GpuNode]:
     """Ask the cluster for the nodes that can be hit. Raises SessionError."""
     with _in_words():
         return gpu_nodes(fault_selectors.kube_for(_cluster(session)))
+
+
+def gpus_with_faults(*, session: InterviewSession) -> dict[tuple[str, int], str]:
+    """Return the GPUs that have a fault of ours already, by node and number, and what it is."""
+    active = InjectedFault.objects.filter(cluster=session.cluster, recovered_at=None, gpu__isnull=False)
+    found = {(fault.node, int(fault.gpu or 0)): kind_of(fault.details) for fault in active}
+    steps = [(step.target["name"], step.undo["fault"]) for step, _ in scenario_steps(session)]
+    return found | {(node, int(about["gpu_id"])): kind_of(about) for node, about in steps}
 
 
 def inject_gpu_fault(

@@ -6,7 +6,7 @@ environment goes, and what it leaves counts as the session's residue.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -74,9 +74,15 @@ def title_of(fault: InjectedFault) -> str:
     """Return what a fault is and where, in words."""
     if fault.gpu is None:
         return f"{fault.type.replace('_', ' ').capitalize()} {fault.target}"
-    what = fault.details.get("xid_type")
-    named = f"Xid {what}" if what else str(fault.details.get("effect", fault.type)).replace("_", " ").capitalize()
+    named = kind_of({"effect": fault.type, **fault.details})
     return f"{named} on GPU {fault.gpu} of {fault.node}"
+
+
+def kind_of(about: Mapping[str, object]) -> str:
+    """Return what a fault of a GPU is, such as ``Xid 79``, given what it was asked for with."""
+    return (
+        f"Xid {about['xid_type']}" if about.get("xid_type") else str(about["effect"]).replace("_", " ").capitalize()
+    )
 
 
 def _touched(cluster: Cluster, namespace: str) -> Iterator[InterviewSession]:

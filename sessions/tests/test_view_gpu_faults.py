@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -13,6 +14,7 @@ from faults import practice as practice_host_api
 from faults import reconciler, session_agents
 from faults import selectors as fault_selectors
 from faults import services as fault_services
+from faults.engine.node_agents import Agent
 from faults.gpu_reads import OPERATOR, gpu_facts, gpu_nodes, operator_pod
 from faults.models import Cluster, FaultRun, InjectedFault, Step
 from faults.session_agents import PRACTICE_IMAGE, SessionAgents
@@ -184,6 +186,30 @@ def test_what_the_cluster_refuses_stands_above_the_form(standing, ask):
     assert (status, "has the fault" in text) == (409, True)
     status, text = ask(standing, {**chosen, "xid": "7"}, send=True)
     assert (status, "Select a valid choice" in text) == (422, True)
+    status, text = ask(standing, {**chosen, "node": "gone"}, send=True)
+    assert (status, "The cluster no longer has this node" in text) == (422, True)
+    status, text = ask(standing, {**chosen, "gpu": "2", "xid": "63", "layers": "cuda"})
+    assert (status, "gives no CUDA error" in text) == (422, True)
+
+
+def test_a_gpu_with_a_fault_is_marked_and_the_next_one_is_proposed(standing, ask):
+    node = node_of(standing).name
+    ask(standing, {"node": node, "gpu": "0", "xid": "79", "layers": "combined"}, send=True)
+    _, text = ask(standing)
+    assert re.search(r'<option value="0"[^>]*>0: has Xid 79</option>', text)
+    assert re.search(r'<option value="1" selected>1</option>', text)
+    assert "address of GPU" not in text
+
+
+def test_a_fault_that_could_not_be_injected_says_so_and_has_no_checks(standing, ask, monkeypatch):
+    monkeypatch.setattr(Agent, "fault", lambda *_: None)
+    status, _ = ask(standing, {"node": node_of(standing).name, "gpu": "4", "xid": "43"}, send=True)
+    assert status == 409
+    standing.refresh_from_db()
+    panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
+    assert 'data-value="Not injected"' in panel
+    assert "took the fault but does not show it" in panel
+    assert "Check Xid" not in panel
 
 
 def test_while_paused_nothing_is_injected_and_all_can_be_taken_back(standing, ask, ada):

@@ -27,7 +27,7 @@ from sessions.views import replies
 OUTCOMES: Final = {
     Outcome.EXPECTED: words.Chip("tick", "As expected", "green"),
     Outcome.UNEXPECTED: words.Chip("triangle", "Look here", "orange"),
-    Outcome.NOTE: words.Chip("hollow", "For you to know", "grey"),
+    Outcome.NOTE: words.Chip("hollow", "Note", "grey"),
     Outcome.ERROR: words.Chip("octagon", "Not run", "red"),
 }
 
@@ -40,7 +40,7 @@ def session_faults(request: HttpRequest, uuid: UUID) -> HttpResponse:
     session = selectors.session_for(request.user, uuid)
     data = request.POST if request.method == "POST" else request.GET
     try:
-        form = GpuFaultForm(services.nodes_to_hit(session=session), data)
+        form = GpuFaultForm(services.nodes_to_hit(session=session), data, services.gpus_with_faults(session=session))
     except SessionError as exc:
         return _answer(request, session, {"error": exc.message}, 409)
     if not form.chosen:
