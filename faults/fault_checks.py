@@ -5,6 +5,7 @@ They are those of the user guide of GPU fault injection, with its troubleshootin
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC
@@ -15,7 +16,7 @@ from faults.cuda_checks import cuda_checks
 from faults.engine.node_agents import SESSION, find_agent
 from faults.errors import ClusterError, NotFound
 from faults.fault_preview import CUDA, GPU, HANG, OF_DEVICE, takes_gpu_away
-from faults.gpu_reads import OPERATOR, operator_pod
+from faults.gpu_reads import OPERATOR, gpu_facts, operator_pod
 from faults.kube.client import Kube
 from faults.nvsentinel.watched import MONITOR, NAMESPACE, RECORD_KIND, RECORD_VERSION, GpuFault, parse_time
 from faults.xids import xids
@@ -88,13 +89,26 @@ def _log(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:
     if found is None:
         return FaultCheck(title, "", Outcome.NOTE, NO_POD)
     command, lines = found
-    shown = [line for line in lines if f": {fault.xid}," in line]
+    logged = [line for line in lines if f": {fault.xid}," in line]
+    shown = [line for line in logged if f"(PCI:{_bus(kube, fault)}" in line]
     if fault.layers == CUDA:
         return FaultCheck(title, command, Outcome.NOTE, "This fault is one of CUDA alone, and is not logged.", lines)
     if shown:
         return FaultCheck(title, command, Outcome.EXPECTED, "", tuple(shown))
+    if logged:
+        why = f"Only other GPUs of the node have logged this Xid: the line of GPU {fault.gpu} is missing."
+        return FaultCheck(title, command, Outcome.UNEXPECTED, f"{why} Look at the agent's log.", tuple(logged))
     why = "The line is missing: the node has been rebooted since, its log was cleared, or the agent could not write."
     return FaultCheck(title, command, Outcome.UNEXPECTED, f"{why} Look at the agent's log.")
+
+
+def _bus(kube: Kube, fault: GpuFault) -> str:
+    """Return the GPU's address as the kernel's log has it, also of one that is lost; empty where nobody knows it."""
+    if known := gpu_facts(kube, fault.node, fault.gpu).bus:
+        return known
+    _, lines = _ask(kube, fault, "nvidia-smi -L") or ("", ())
+    lost = re.search(rf"handle for GPU ?{fault.gpu}: ?([0-9a-fA-F:]+)\.0:", "\n".join(lines))
+    return lost[1].lower() if lost else ""
 
 
 def _offer(kube: Kube, fault: GpuFault, name: str) -> FaultCheck:

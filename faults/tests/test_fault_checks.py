@@ -109,6 +109,18 @@ def test_a_fault_that_is_whole_is_as_expected_everywhere(cluster):
     assert "All processes on the GPU die" in found["users"].diagnosis
 
 
+def test_the_same_xid_of_another_gpu_is_not_taken_for_the_one_that_is_looked_for(cluster):
+    strike(cluster)
+    cluster.listed = "Unable to determine the device handle for GPU0: 0000:0A:00.0: Unknown Error\n"
+    found = look(cluster)["log"]
+    assert (found.outcome, found.lines) == (Outcome.UNEXPECTED, (LINE,))
+    assert "the line of GPU 0 is missing" in found.diagnosis
+    mine = LINE.replace("0000:04", "0000:0a")
+    cluster.logged = f"{LINE}\n{mine}"
+    found = look(cluster)["log"]
+    assert (found.outcome, found.lines) == (Outcome.EXPECTED, (mine,))
+
+
 def test_each_missing_part_has_its_diagnosis(cluster):
     found = look(cluster)
     assert "The agent runs and has it no more" in found["agent"].diagnosis
