@@ -87,6 +87,8 @@ class MetricsOut(Schema):
 def collect_metrics(request: HttpRequest, namespace: Query[Namespace], duration: Window = 60) -> Any:
     """Return what the cluster's Prometheus and API server tell now."""
     cluster = caller_of(request).cluster
+    kube = selectors.kube_for(cluster)
+    kube.get("v1", "Namespace", namespace)
     try:
         source = selectors.prometheus_for(cluster)
         try:
@@ -97,7 +99,6 @@ def collect_metrics(request: HttpRequest, namespace: Query[Namespace], duration:
     except ClusterError as exc:
         action = "Install a Prometheus that scrapes dcgm-exporter, or store its address with the cluster."
         raise ApiProblem(503, "metrics_unavailable", exc.message, action) from exc
-    kube = selectors.kube_for(cluster)
     return {
         "timestamp": clock.now(),
         "namespace": namespace,

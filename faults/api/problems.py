@@ -87,7 +87,8 @@ def _of_cluster_error(exc: ClusterError) -> ApiProblem:
             action = 'Use a simulated node, or an Xid in its kernel log alone ("layers": "log").'
             return ApiProblem(422, "unsupported_on_real_nodes", exc.message, action)
         case NotFound():
-            return ApiProblem(404, "not_in_cluster", exc.message, "Names must match exactly: kubectl get nodes")
+            kind = "namespaces" if exc.message.startswith("namespaces ") else "nodes"
+            return ApiProblem(404, "not_in_cluster", exc.message, f"Names must match exactly: kubectl get {kind}")
         case Forbidden():
             action = "Give the site's account this right in the cluster."
             return ApiProblem(502, "cluster_forbids", f"The cluster forbids it: {exc.message}", action)

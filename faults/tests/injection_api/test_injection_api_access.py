@@ -18,6 +18,12 @@ def test_metrics_without_a_prometheus_say_what_is_missing(cluster):
     assert "Prometheus" in body["action"]
 
 
+def test_metrics_of_a_namespace_that_is_missing_are_no_zeros(cluster):
+    status, body = Program(token(cluster, METRICS)).send("GET", "/api/v1/metrics/collect?namespace=missing")
+    assert (status, body["code"]) == (404, "not_in_cluster")
+    assert body["action"].endswith("kubectl get namespaces")
+
+
 @pytest.mark.parametrize("query", ["", "?namespace=A%22", "?namespace=default&duration=0"])
 def test_metrics_are_refused_for_no_namespace_and_no_window(cluster, query):
     status, body = Program(token(cluster, METRICS)).send("GET", f"/api/v1/metrics/collect{query}")
