@@ -11,6 +11,7 @@ from ninja import Schema
 from faults.errors import ClusterError, FaultError, Forbidden, LeaseHeld, NotFound, NotOnRealNodes, PanicEngaged
 from faults.gpu_nodes import NoAgent, NoSuchGpu
 from faults.services import ClusterInUse, GpuHasFault, NoSuchFault
+from faults.xids import xids
 
 AGENTS = "kubectl get pods -n fault-injection-system -l app=gpu-fault-injector -o wide"
 RETRY_S = 2
@@ -47,6 +48,9 @@ def answer(problem: ApiProblem) -> JsonResponse:
 
 def not_found(request: HttpRequest, path: str = "") -> JsonResponse:
     """Answer for an address that the API does not have."""
+    if "/gpu/inject/xid-" in request.path:
+        known = ", ".join(map(str, xids()))
+        return answer(ApiProblem(404, "xid_unknown", "The address names no Xid.", f"Use one of {known}."))
     return answer(
         ApiProblem(404, "no_such_route", f"There is nothing at {request.path}.", "Read /api/v1/openapi.json.")
     )

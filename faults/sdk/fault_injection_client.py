@@ -7,6 +7,7 @@ with client.gpu_fault("worker-node-1", xid_type=79) as fault:
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import time
@@ -19,6 +20,10 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 API_URL = "http://localhost:8080"
+START = (
+    "Start manage.py guide and look at the port that it names, or forward one: "
+    "kubectl port-forward -n fault-injection-system service/fault-injection-api 8080:8080"
+)
 LAYERS = ("log", "cuda", "combined")
 BUSY = {"fault_busy", "cluster_unreachable", "agent_missing"}
 """Refusals after which nothing was changed, and which are over in a moment."""
@@ -36,6 +41,13 @@ class FaultInjectionError(Exception):
         self.retry_after = retry_after
 
 
+class NoApiError(FaultInjectionError, OSError):
+    """Nothing answers at the API's address, or something else does; the status is 0."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(0, "no_api", detail, START)
+
+
 @dataclass(frozen=True)
 class Fault:
     """A fault as the API answered it; ``raw`` is the whole answer."""
@@ -48,7 +60,7 @@ class Fault:
 
 
 class FaultInjectionClient:
-    """Injects, lists and recovers faults. Every method raises FaultInjectionError, or OSError without an API."""
+    """Injects, lists and recovers faults. Every method raises FaultInjectionError; NoApiError without an API."""
 
     def __init__(
         self,
@@ -202,6 +214,10 @@ class FaultInjectionClient:
                 return found
         except urllib.error.HTTPError as exc:
             raise _refusal(exc) from None
+        except ValueError:
+            raise NoApiError(f"What answers at {self.api_url} is not the fault injection API.") from None
+        except (OSError, http.client.HTTPException) as exc:
+            raise NoApiError(f"No fault injection API answers at {self.api_url}: {exc}.") from exc
 
 
 def _place(fault_id: str) -> str:

@@ -142,6 +142,7 @@ def test_the_database_holds_a_gpu_to_one_fault(fault):
         (XID79, {"node_name": "../../x"}, 422, "invalid_request"),
         (XID79, [1], 422, "invalid_request"),
         ("/api/v1/faults/gpu/inject/xid-14", {"node_name": NODE}, 404, "xid_unknown"),
+        ("/api/v1/faults/gpu/inject/xid--1", {"node_name": NODE}, 404, "xid_unknown"),
         (GPU_FAULT, {"node_name": NODE, "fault_type": "dust"}, 422, "invalid_request"),
         (GPU_FAULT, {"node_name": NODE, "fault_type": "xid_error"}, 422, "invalid_request"),
         (
