@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -379,6 +380,35 @@ def test_a_second_guide_says_that_the_port_is_taken(guide, tmp_path):
     assert done.returncode == 1
     assert f"Port {guide.port} cannot be used" in done.stderr
     assert not (tmp_path / "k").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "is a folder"),
+        ("contexts: [{name: production}, {name: guide}]", "exists: it is not of an earlier guide"),
+        ("my notes", "exists: it is not of an earlier guide"),
+    ],
+)
+def test_a_file_of_the_readers_own_is_neither_overwritten_nor_removed(tmp_path, text, said):
+    file = tmp_path / "config" if text else tmp_path
+    if text:
+        file.write_text(text)
+    command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "guide", "--kubeconfig", str(file)]
+    done = subprocess.run([*command, "--port", str(free_port())], capture_output=True, text=True, timeout=COMMAND_S)
+    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+    assert text is None or file.read_text() == text
+
+
+def test_a_guide_that_is_killed_leaves_no_cluster_behind(tmp_path):
+    command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "guide", "--kubeconfig", str(tmp_path / "k")]
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([*command, "--port", str(free_port())], stdout=PIPE, text=True, env=env) as process:
+        port = int(re.search(r"ready at https://127.0.0.1:(\d+)", process.stdout.readline())[1])
+        process.kill()
+        process.communicate(timeout=30)  # until nobody has its output any more
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def test_an_installation_cannot_be_put_into_guide_mode(tmp_path):

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+import yaml
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -61,6 +62,7 @@ class Command(BaseCommand):
         """Begin anew with the settings of guide mode, then serve until a signal."""
         if settings.GUIDE_CLUSTER != NAME:
             _require_free(options["port"])
+            _require_ours(options["kubeconfig"])
             _begin_in_guide_mode(options)
         stop = threading.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -113,7 +115,8 @@ def _host() -> Iterator[subprocess.Popen[bytes]]:
     command += ["--port", str(settings.KUBESIM_PORT), "--data", str(settings.KUBESIM_DIR)]
     process = subprocess.Popen(command, cwd=settings.BASE_DIR, start_new_session=True)  # noqa: S603
     try:
-        yield process
+        with _ended_with_us(process):
+            yield process
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -121,6 +124,18 @@ def _host() -> Iterator[subprocess.Popen[bytes]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+@contextmanager
+def _ended_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """End a process also where we are killed: a guard reads from a pipe, which ends with us."""
+    command = ["/bin/sh", "-c", 'cat; kill -TERM "$0"', str(process.pid)]
+    guard = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
+    try:
+        yield
+    finally:
+        guard.kill()
+        guard.communicate()
 
 
 def _await_host(host: subprocess.Popen[bytes], stop: threading.Event) -> None:
@@ -185,6 +200,23 @@ def _require_free(port: int) -> None:
         socket.create_server((LOOPBACK, port)).close()
     except (OSError, OverflowError) as exc:
         raise CommandError(f"Port {port} cannot be used ({exc}). Choose another one with --port.") from exc
+
+
+def _require_ours(kubeconfig: Path) -> None:
+    """Refuse a file of somebody's own: it would be overwritten, and removed at the end."""
+    if kubeconfig.is_dir():
+        raise CommandError(f"{kubeconfig} is a folder. Name a file with --kubeconfig.")
+    try:
+        kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+        known = yaml.safe_load(kubeconfig.read_text(encoding="utf-8")) if kubeconfig.exists() else None
+        is_ours = known is None or [row["name"] for row in known["contexts"]] == [NAME]
+    except OSError as exc:
+        raise CommandError(f"{kubeconfig} cannot be written ({exc}). Name another file with --kubeconfig.") from exc
+    except (yaml.YAMLError, ValueError, LookupError, TypeError):
+        is_ours = False
+    if not is_ours:
+        why = "it is not of an earlier guide, and would be removed at the end"
+        raise CommandError(f"{kubeconfig} exists: {why}. Name another file with --kubeconfig.")
 
 
 def _free_port() -> int:
