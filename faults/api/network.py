@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import Any
 
 from django.conf import settings
@@ -15,7 +16,8 @@ from faults.api.network_schemas import OF_CHAOS, OF_POLICY, Namespace, NetworkFa
 from faults.api.problems import ApiProblem
 from faults.api.recording import caller_of, recorded
 from faults.api.schemas import REFUSED, InjectedOut, injected
-from faults.errors import NotYet
+from faults.errors import NotFound, NotYet
+from faults.guardrails import NETWORK_POLICY
 from faults.jobs import holder_name
 from faults.kube.client import Kube
 from faults.models import Cluster, InjectedFault
@@ -118,6 +120,7 @@ def _made(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: b
             seconds=seconds,
             labelled=labelled,
         )
+    _refuse_open_namespace(kube, wanted.namespace)
     more = {key: value for key in ("ports", "block", "dns") if (value := getattr(wanted, key)) is not None}
     return network_faults.policies(
         name=name,
@@ -129,6 +132,17 @@ def _made(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: b
         blocks=_blocks(wanted),
         labelled=labelled,
     )
+
+
+def _refuse_open_namespace(kube: Kube, namespace: str) -> None:
+    """Refuse partitions where pods reach each other by a policy of the session: policies only ever add to that.
+
+    Raises ApiProblem and ClusterError.
+    """
+    with suppress(NotFound):
+        kube.get("networking.k8s.io/v1", "NetworkPolicy", NETWORK_POLICY, namespace)
+        text = f"By NetworkPolicy {NETWORK_POLICY} all pods of {namespace} reach each other: nothing would be cut."
+        raise ApiProblem(409, "partition_without_effect", text, "Choose another namespace, or mode chaos_mesh.")
 
 
 def _sides(body: NetworkFaultIn, kube: Kube) -> tuple[dict[str, str], dict[str, str]]:

@@ -344,6 +344,21 @@ def test_stored_packs_of_the_first_form_are_read_as_before(edit):
     assert "delete is no kind of step in this schema; it needs schema: 2; valid are: manifest, patch" in message
 
 
+def test_a_partition_in_a_namespace_of_the_session_is_refused_since_it_would_cut_nothing(edit):
+    step = {"kind": "network", "name": "rules", "partition": "worker_worker", "source": {"app": "a"}}
+    inside = edit(lambda d: d["inject"].append({**step, "namespace": "${namespace.workloads}"}))
+    assert "inject.2.namespace: pods of the session's own namespaces may always reach each other" in refused(inside)
+    tiers = {"tiers": ["practice", "dedicated"]}
+    there = edit(
+        lambda d: [
+            d["inject"].append({**step, "namespace": "monitoring"}),
+            d.update(existing=["monitoring"]),
+            d["requires"].update(tiers),
+        ]
+    )
+    assert packs.parse(there).inject[-1].kind == "network"
+
+
 def test_a_pack_names_every_namespace_that_it_reads_or_changes(edit):
     def using(*steps, **more):
         tiers = {"tiers": ["practice", "dedicated"]}

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from faults.guardrails import NETWORK_POLICY
 from faults.tests.injection import NETWORK
 from faults.tests.test_hostile_pods import eventually
 
@@ -32,6 +33,19 @@ def test_a_partition_is_a_policy_that_goes_with_the_fault(program, kube):
     assert "nvidia.com/dynamo-component-type" in json.dumps(policy["spec"]["ingress"])
     assert program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")[1]["status"] == "recovered"
     assert policies(kube) == {}
+
+
+def test_a_partition_that_would_cut_nothing_is_refused_with_the_policy_that_keeps_it_open(program, kube):
+    meta = {"name": NETWORK_POLICY, "namespace": "default"}
+    spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
+    kube.create({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec})
+    try:
+        status, body = program.send("POST", NETWORK, PARTITION)
+        assert (status, body["code"]) == (409, "partition_without_effect")
+        assert NETWORK_POLICY in json.dumps(body)
+        assert [*policies(kube)] == [NETWORK_POLICY]
+    finally:
+        kube.delete("networking.k8s.io/v1", "NetworkPolicy", NETWORK_POLICY, "default")
 
 
 def test_a_policy_does_not_tell_candidates_what_it_is_for(program, kube):
