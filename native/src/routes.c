@@ -1,7 +1,6 @@
 /* The ways by which a program comes to a function without naming it to the linker: dlsym, dlvsym, and the driver's cuGetProcAddress. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <link.h>
 
 #include "calls.h"
 #include "text.h"
@@ -62,33 +61,49 @@ static bool is_from_driver(const struct slot *slot, const void *found)
 	return slot->library == DRIVER && real_is_from(DRIVER, found);
 }
 
+/* NULL, with an error that names the C library: that of our own search names this library, and programs print it. */
+static void *missing(const char *symbol)
+{
+	void *handle = NULL;
+	Dl_info info;
+
+	if (dladdr((void *)real_dlsym(), &info) != 0)
+		handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* closing it would end the error */
+	return handle == NULL ? NULL : real_dlsym()(handle, symbol);
+}
+
+/* What the object of an address has by itself or is linked with. It may be one that nobody has opened, which has no handle yet. */
+static void *in_scope_of(const void *address, const char *symbol)
+{
+	void *handle, *found;
+	Dl_info info;
+
+	if (dladdr(address, &info) == 0 || (handle = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD)) == NULL)
+		return NULL;
+	found = real_dlsym()(handle, symbol);
+	dlclose(handle);
+	return found;
+}
+
 /* Ours for the one that was found, as long as there is only one of that name in the process. Ours alone is as good as none. */
 static void *exchanged(struct slot *slot, void *found)
 {
-	if (found == slot->replacement)
-		found = real_dlsym()(RTLD_NEXT, slot->symbol);
+	if (found == slot->replacement && (found = real_dlsym()(RTLD_NEXT, slot->symbol)) == NULL)
+		return missing(slot->symbol);
 	if (found == NULL)
 		return NULL;
 	real_is(slot, found);
 	return atomic_load(&slot->real) == found || is_from_driver(slot, found) ? slot->replacement : found;
 }
 
-/* RTLD_DEFAULT for a caller that was opened with RTLD_LOCAL: also what it is linked with. */
-static void *in_scope_of(void *caller, const char *symbol)
-{
-	struct link_map *object = NULL;
-	Dl_info info;
-
-	if (dladdr1(caller, &info, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL)
-		return NULL;
-	return real_dlsym()(object, symbol);
-}
-
+/* RTLD_DEFAULT; for a caller that was opened with RTLD_LOCAL that is also what it is linked with. */
 static void *by_default(struct slot *slot, void *caller)
 {
 	void *found = real_dlsym()(RTLD_NEXT, slot->symbol);
 
-	return exchanged(slot, found == NULL ? in_scope_of(caller, slot->symbol) : found);
+	if (found == NULL)
+		found = in_scope_of(caller, slot->symbol);
+	return found == NULL ? missing(slot->symbol) : exchanged(slot, found);
 }
 
 /*

@@ -116,8 +116,9 @@ static int maps(const char *what)
 static int asks_for_nothing(void)
 {
 	void *none = dlsym(RTLD_DEFAULT, "cuNoSuchCall"), *direct = dlsym(RTLD_DEFAULT, "cuMemAlloc_v2");
+	const char *error = dlerror();
 
-	return printf("%s %s %s\n", none == NULL ? "none" : "some", direct == NULL ? "none" : "some", dlerror() == NULL ? "no error" : "error");
+	return printf("%s %s %s\n", none == NULL ? "none" : "some", direct == NULL ? "none" : "some", error == NULL ? "no error" : error);
 }
 
 int main(int count, char **words)
