@@ -51,9 +51,8 @@ def not_found(request: HttpRequest, path: str = "") -> JsonResponse:
     if "/gpu/inject/xid-" in request.path:
         known = ", ".join(map(str, xids()))
         return answer(ApiProblem(404, "xid_unknown", "The address names no Xid.", f"Use one of {known}."))
-    return answer(
-        ApiProblem(404, "no_such_route", f"There is nothing at {request.path}.", "Read /api/v1/openapi.json.")
-    )
+    action = "/api/v1/docs lists every address; programs read /api/v1/openapi.json."
+    return answer(ApiProblem(404, "no_such_route", f"There is nothing at {request.path}.", action))
 
 
 def problem_of(exc: ApiProblem | ClusterError | FaultError) -> ApiProblem:
