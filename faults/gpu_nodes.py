@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import timedelta
+
+from faults import clock
 from faults.engine.node_agents import Agent, find_agent
-from faults.engine.ports import ClusterPort
-from faults.errors import ClusterError
+from faults.engine.ports import ClusterPort, Obj
+from faults.errors import ClusterError, Forbidden, NotFound
+from faults.nvsentinel.watched import ORDER_KINDS, ORDER_VERSION, is_done, parse_time
+
+LONGEST_BOOT = timedelta(minutes=10)
+"""An order to boot that is older is not being carried out."""
 
 
 class NoAgent(ClusterError):
@@ -13,6 +21,24 @@ class NoAgent(ClusterError):
 
 class NoSuchGpu(ClusterError):
     """The node has no GPU of that number."""
+
+
+class NodeBoots(ClusterError):
+    """NVSentinel boots the node: what happens to its GPUs now is gone afterwards."""
+
+
+def refuse_while_booting(cluster: ClusterPort, node: str) -> None:
+    """Raise NodeBoots while an order of NVSentinel's janitor to boot the node is being carried out."""
+    with suppress(NotFound, Forbidden):
+        for order in cluster.list(ORDER_VERSION, ORDER_KINDS[0]):
+            if order["spec"].get("nodeName") == node and _is_under_way(order):
+                name = order["metadata"]["name"]
+                raise NodeBoots(f"NVSentinel boots the node {node} ({ORDER_KINDS[0]} {name}).", retryable=True)
+
+
+def _is_under_way(order: Obj) -> bool:
+    since = parse_time((order.get("status") or {}).get("startTime"))
+    return since is not None and not is_done(order) and clock.now() - since < LONGEST_BOOT
 
 
 def require_gpu(cluster: ClusterPort, node: str, gpu: int) -> Agent:

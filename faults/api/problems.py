@@ -9,12 +9,12 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Schema
 
 from faults.errors import ClusterError, FaultError, Forbidden, LeaseHeld, NotFound, NotOnRealNodes, PanicEngaged
-from faults.gpu_nodes import NoAgent, NoSuchGpu
+from faults.gpu_nodes import NoAgent, NodeBoots, NoSuchGpu
 from faults.services import ClusterInUse, GpuHasFault, NoSuchFault
 from faults.xids import xids
 
 AGENTS = "kubectl get pods -n fault-injection-system -l app=gpu-fault-injector -o wide"
-RETRY_S = 2
+RETRY_S, BOOT_S = 2, 5
 
 
 class ProblemOut(Schema):
@@ -84,6 +84,9 @@ def _of_cluster_error(exc: ClusterError) -> ApiProblem:
     match exc:
         case NoAgent():
             return ApiProblem(503, "agent_missing", exc.message, f"Look for it: {AGENTS}", RETRY_S)
+        case NodeBoots():
+            action = "A fault would be gone after the boot: send the request again in a minute, or take another node."
+            return ApiProblem(503, "node_boots", exc.message, action, BOOT_S)
         case NoSuchGpu():
             return ApiProblem(422, "gpu_not_found", exc.message, "List the node's GPUs with: nvidia-smi -L")
         case NotOnRealNodes():

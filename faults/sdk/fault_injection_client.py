@@ -25,7 +25,8 @@ START = (
     "kubectl port-forward -n fault-injection-system service/fault-injection-api 8080:8080"
 )
 LAYERS = ("log", "cuda", "combined")
-BUSY = {"fault_busy", "cluster_unreachable", "agent_missing"}
+BOOTS = "node_boots"
+BUSY = {"fault_busy", "cluster_unreachable", "agent_missing", BOOTS}
 """Refusals after which nothing was changed, and which are over in a moment."""
 
 
@@ -68,10 +69,15 @@ class FaultInjectionClient:
         timeout: float = 30,
         token: str | None = None,
         wait: Callable[[float], None] = time.sleep,
+        patience: float = 150,
     ) -> None:
-        """``token`` is that of FAULT_API_TOKEN by default; guide mode wants none."""
+        """``token`` is that of FAULT_API_TOKEN by default; guide mode wants none.
+
+        ``timeout`` is for an answer, and for an API that is busy; ``patience`` for a node that boots.
+        """
         self.api_url = api_url.rstrip("/")
         self.timeout = timeout
+        self.patience = patience
         self._token = token if token is not None else os.environ.get("FAULT_API_TOKEN", "")
         self._wait = wait
 
@@ -191,14 +197,15 @@ class FaultInjectionClient:
             self.delete_fault(fault.fault_id)
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Send a request; again where the API says that it is busy, for ``timeout`` seconds."""
-        end = time.monotonic() + self.timeout
+        """Send a request; again where the API says that it is busy, or that the node boots, while there is time."""
+        began = time.monotonic()
         while True:
             try:
                 return self._send(method, path, body)
             except FaultInjectionError as exc:
                 pause = exc.retry_after or 1.0
-                if exc.code not in BUSY or time.monotonic() + pause > end:
+                limit = self.patience if exc.code == BOOTS else self.timeout
+                if exc.code not in BUSY or time.monotonic() - began + pause > limit:
                     raise
                 self._wait(pause)
 

@@ -125,7 +125,9 @@ def _planned(kind: str, place: GpuPlace, step: Obj, seconds: int | None, details
 def _inject_into_gpu(cluster: Cluster, planned: PlannedFault, by: str, holder: str) -> InjectedFault:
     refuse_while_engaged(cluster)
     assert planned.gpu is not None  # planned by _planned
-    gpu_nodes.require_gpu(selectors.kube_for(cluster), planned.node, planned.gpu)
+    kube = selectors.kube_for(cluster)
+    gpu_nodes.refuse_while_booting(kube, planned.node)
+    gpu_nodes.require_gpu(kube, planned.node, planned.gpu)
     return inject_fault(cluster=cluster, by=by, holder=holder, planned=planned)
 
 

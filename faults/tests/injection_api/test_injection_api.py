@@ -205,6 +205,36 @@ def test_two_faults_within_a_second_wait_for_the_agent(program, kube):
     assert [program.send("DELETE", f"/api/v1/faults/{each}")[0] for each in ids] == [200, 200]
 
 
+@pytest.fixture
+def reboots(kube):
+    """The kind of NVSentinel's orders to boot nodes."""
+    group, free = "janitor.dgxc.nvidia.com", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": free}}
+    names = {"plural": "rebootnodes", "singular": "rebootnode", "kind": "RebootNode", "listKind": "RebootNodeList"}
+    spec = {"group": group, "scope": "Cluster", "names": names, "versions": [version]}
+    definition = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "spec": spec}
+    kube.create({**definition, "metadata": {"name": f"rebootnodes.{group}"}})
+    eventually(lambda: kube.list(f"{group}/v1alpha1", "RebootNode") == [])
+    yield f"{group}/v1alpha1"
+    kube.delete("apiextensions.k8s.io/v1", "CustomResourceDefinition", f"rebootnodes.{group}")
+
+
+def test_nothing_is_injected_into_a_node_while_nvsentinel_boots_it(program, kube, reboots):
+    begun = {"startTime": clock.now().isoformat()}
+    order = {"apiVersion": reboots, "kind": "RebootNode", "metadata": {"name": "maintenance-1"}}
+    kube.create({**order, "spec": {"nodeName": NODE}, "status": begun})
+    status, body = program.send("POST", XID79, {"node_name": NODE})
+    assert (status, body["code"]) == (503, "node_boots")
+    assert "RebootNode maintenance-1" in body["detail"]
+    assert not InjectedFault.objects.exists()
+    kube.patch(
+        reboots, "RebootNode", "maintenance-1", "", {"status": {**begun, "completionTime": begun["startTime"]}}
+    )
+    status, body = program.send("POST", XID79, {"node_name": NODE})
+    assert status == 200, body
+    program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")
+
+
 def test_the_log_layer_leaves_the_gpu_to_its_processes(program, fault, kube):
     assert [row["layers"] for row in shown_by_agent(kube)] == ["log"]
     assert allocatable(kube) == "2"
