@@ -1,4 +1,5 @@
 /* Decides whether a call fails, blocks or is late. Everything here runs only while a fault is armed or a context of the process is dead. */
+#define _GNU_SOURCE
 #include "fault.h"
 
 #include <errno.h>

@@ -109,6 +109,13 @@ dlvsym_fn real_dlvsym(void)
 	return (dlvsym_fn)of_c_library("dlvsym", &known);
 }
 
+/* While there is one thread: the dynamic linker's list is read without its lock, which other threads' dlopen changes it under. */
+__attribute__((constructor)) static void find_both(void)
+{
+	real_dlsym();
+	real_dlvsym();
+}
+
 /* How the libraries' files begin; wheels put a digest after the name of the runtime (libcudart-8b1c2d3e.so.12). */
 static const char *const FILES[LIBRARIES] = {
 	[DRIVER] = "libcuda.so",
