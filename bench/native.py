@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.figures import Figure, report
@@ -17,7 +18,7 @@ OTHER_GPU = "GPU-00000000-0000-0000-0000-000000000007"
 """Armed for another GPU than the one in use: each call decides, and goes on."""
 
 
-def measured(preload: str, control: Path, expected: int = 0, **more: str) -> tuple[float, float]:
+def measured(preload: str, control: Path, expected: int = 0, more: Mapping[str, str] = {}) -> tuple[float, float]:
     """Return nanoseconds of a call and seconds of all launches, with these libraries preloaded.
 
     Raises ValueError where a call gives another result: then the library is not where the call goes.
@@ -39,7 +40,7 @@ def measured_peer(library: str, folder: Path) -> tuple[float, float]:
         "CUDA_DEVICE_MEMORY_SHARED_CACHE": str(folder / "hami"),
         "LIBCUDA_LOG_LEVEL": "0",
     }
-    return measured(library, folder / "control", **own)
+    return measured(library, folder / "control", more=own)
 
 
 def faultctl(control: Path, *words: str) -> None:
