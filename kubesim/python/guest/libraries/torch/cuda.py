@@ -79,6 +79,7 @@ memory_allocated, memory_reserved, max_memory_allocated, max_memory_reserved = (
 is_available, is_initialized = lambda: device_count() > 0, lambda: bool(session.gpus)
 set_device = lambda device: setattr(state, "current", place(device).index)
 current_device = lambda: initialize() and state.current
+init = lambda: initialize() and None
 get_device_name = lambda device=None: _gpu(device).about["name"]
 get_device_capability = lambda device=None: tuple(_gpu(device).about["capability"])
 is_bf16_supported = lambda: get_device_capability()[0] >= 8
