@@ -331,8 +331,8 @@ def test_a_task_on_the_gpus_of_every_node_is_refused_beside_scenarios_with_gpu_n
     (task,) = [pack for pack in PACKS if pack.needs_free]
     taking = {pack.slug: pack for pack in PACKS if pack.requires.pools}
     others = [
-        *("fine-tune-restarts", "gpu-off-duty", "gpus-not-ready", "idle-node", "latency-puzzle", "new-tenant-offline"),
-        *("node-not-back", "one-job-died", "training-hangs"),
+        *("fine-tune-restarts", "gpu-off-duty", "gpus-not-ready", "idle-node", "latency-puzzle", "new-pods-fail"),
+        *("new-tenant-offline", "node-not-back", "one-job-died", "training-hangs"),
     ]
     assert (task.slug, sorted(taking)) == ("gpu-acceptance", others)
     for other in taking.values():
