@@ -130,9 +130,10 @@ PRINTED = {
     "nn.LSTM": "AttributeError: module 'torch.nn' has no attribute 'LSTM'",
     "torch.fleur": "AttributeError: module 'torch' has no attribute 'fleur'",
     "torch.cuda.is_available(), torch.cuda.device_count()": "(False, 0)",
-    "torch.zeros(2).cuda()": (
+    **dict.fromkeys(
+        ("torch.zeros(2).cuda()", "torch.cuda.init()"),
         "RuntimeError: Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU and installed "
-        "a driver from http://www.nvidia.com/Download/index.aspx"
+        "a driver from http://www.nvidia.com/Download/index.aspx",
     ),
 }
 XOR = """
