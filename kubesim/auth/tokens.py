@@ -26,6 +26,8 @@ IN_SECRETS, OWNER = "kubernetes.io/service-account-token", "kubernetes.io/servic
 """The type of secrets that such a token lies in, and the annotation that names its account."""
 ALGORITHM = "ES256"
 BINDABLE = ("pod", "secret", "node")
+MOUNTED_S, EXTENDED_S = 3607, 365 * 24 * 3600
+"""The lifetime that admission asks for a pod's own token, and that the API server gives it."""
 KNOWN_TOKENS = 1024  # how many checked signatures are remembered: each costs a fifth of a millisecond
 COORDINATE = 32  # bytes of one P-256 number in a signature (RFC 7518, 3.4)
 
@@ -107,6 +109,13 @@ class TokenSigner:
         private: Obj = {"namespace": meta["namespace"], "serviceaccount": {"name": meta["name"], "uid": meta["uid"]}}
         for found in bound:
             private[found["kind"].lower()] = {"name": found["name"], "uid": found.get("uid", "")}
+        if (
+            seconds == MOUNTED_S
+            and audiences in ([], [self.issuer])
+            and any(found["kind"] == "Pod" for found in bound)
+        ):
+            private["warnafter"] = int((now + timedelta(seconds=seconds)).timestamp())
+            seconds = EXTENDED_S  # as upstream, for programs that read the file once
         claims = {
             "aud": audiences or [self.issuer],
             "exp": int((now + timedelta(seconds=seconds)).timestamp()),

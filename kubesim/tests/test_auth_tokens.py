@@ -22,6 +22,25 @@ def test_it_refuses_an_expired_token():
         signer.verify(token, now + timedelta(seconds=600))
 
 
+POD = {"kind": "Pod", "name": "toolbox", "uid": "u-2"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bound", "audiences", "days"),
+    [(3607, [POD], [], 364), (3600, [POD], [], 0), (3607, [], [], 0), (3607, [POD], ["vault"], 0)],
+)
+def test_a_pods_own_token_is_good_for_a_year_as_upstream_extends_it(seconds, bound, audiences, days):
+    signer, now = TokenSigner.create(), ManualClock().now()
+    token = signer.issue(ACCOUNT, audiences, seconds, now, *bound)
+    assert signer.verify(token, now + timedelta(minutes=59)).bound == ({"pod": ("toolbox", "u-2")} if bound else {})
+    later = now + timedelta(days=days, hours=2)
+    if days:
+        signer.verify(token, later)
+    else:
+        with pytest.raises(InvalidToken):
+            signer.verify(token, later)
+
+
 def test_it_refuses_a_token_of_another_cluster():
     now = ManualClock().now()
     with pytest.raises(InvalidToken):
