@@ -391,3 +391,15 @@ int fault_in_nccl(bool *blocks)
 	}
 	return error;
 }
+
+int fault_in_nccl_start(void)
+{
+	const uint64_t step = 20000000;
+	int saved = errno, error;
+	bool blocks;
+
+	while ((error = fault_in_nccl(&blocks)) == 0 && blocks)
+		sleep_for(step);
+	errno = saved;
+	return error;
+}

@@ -64,4 +64,7 @@ void context_was_made(int device);
 /* What NCCL's collectives and ncclCommGetAsyncError give, or 0; `blocks`: work that was given to NCCL never ends. */
 int fault_in_nccl(bool *blocks);
 
+/* The same for what makes a communicator: it blocks until work would end again. */
+int fault_in_nccl_start(void);
+
 #endif

@@ -11,12 +11,15 @@
 
 enum { NCCL_SUCCESS = 0, NCCL_SYSTEM_ERROR = 2 };
 
-/* True if a call is not made; then it gives this. */
-static bool stopped(int *result)
+/* True if a call is not made; then it gives this. What makes a communicator cannot return without one: it waits. */
+static bool stopped(enum kind kind, int *result)
 {
 	bool blocks = false;
 
-	*result = disarmed() ? NCCL_SUCCESS : fault_in_nccl(&blocks);
+	*result = NCCL_SUCCESS;
+	if (disarmed())
+		return false;
+	*result = kind == KIND_START ? fault_in_nccl_start() : fault_in_nccl(&blocks);
 	return *result != NCCL_SUCCESS || blocks;
 }
 
@@ -25,7 +28,7 @@ static bool stopped(int *result)
 	{                                                                     \
 		int(*real) params = FOUND(slots[AT(symbol)], params), result; \
                                                                               \
-		if (stopped(&result))                                         \
+		if (stopped(KIND_##kind, &result))                                         \
 			return result;                                        \
 		return real == NULL ? NCCL_SYSTEM_ERROR : real names;         \
 	}
@@ -33,6 +36,16 @@ static bool stopped(int *result)
 #include "nccl.def"
 #undef CALL
 #undef OWN
+
+/* NCCL has to know that a group is over, though what was in it may not have been given to it. */
+EXPORT int ncclGroupEnd(void)
+{
+	int(*real)(void) = REAL(ncclGroupEnd, (void)), result = real == NULL ? NCCL_SYSTEM_ERROR : real(), found;
+	bool blocks;
+
+	found = disarmed() ? NCCL_SUCCESS : fault_in_nccl(&blocks);
+	return found == NCCL_SUCCESS ? result : found;
+}
 
 EXPORT int ncclCommGetAsyncError(void *communicator, void *error)
 {

@@ -10,3 +10,9 @@ int stub_done(void)
 	atomic_fetch_add(&stub_nccl_calls, 1);
 	return 0;
 }
+
+__attribute__((visibility("default"))) int stub_nccl_count(void);
+int stub_nccl_count(void)
+{
+	return (int)atomic_load(&stub_nccl_calls);
+}

@@ -376,6 +376,28 @@ def test_a_collective_that_hangs_is_seen_by_those_who_ask_its_stream(control, pr
     assert program.driver("cuStreamQuery", 0) == 0
 
 
+def test_a_group_of_collectives_that_hangs_is_over_for_nccl(control, program):
+    program.context()
+    control.arm("nccl-hang")
+    before = program.nccl("stub_nccl_count")
+    assert [program.nccl("ncclAllReduce", 0, 0, 1, 0, 0, 0, 0), program.nccl("ncclGroupEnd")] == [0, 0]
+    assert program.nccl("stub_nccl_count") == before + 1  # the end, without what was in it
+    control.arm("nccl=6")
+    assert program.nccl("ncclGroupEnd") == 6
+    assert program.nccl("stub_nccl_count") == before + 2
+
+
+def test_no_communicator_is_made_while_nccl_hangs(control, program):
+    program.context()
+    assert program.nccl("ncclCommInitAll", out(), 1, 0) == [0, 0]
+    control.arm("nccl-hang")
+    program.process.stdin.write('["libnccl.so.2", "ncclCommInitAll", [{"out": 1}, 1, 0]]\n')
+    program.process.stdin.flush()
+    assert select.select([program.process.stdout], [], [], 0.3)[0] == []
+    control.disarm()
+    assert json.loads(program.process.stdout.readline()) == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("xid", "error"), [("79", 100), ("48", 214), ("94", 214), ("95", 999), ("43", 719), ("74", 220)]
 )
