@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -87,9 +88,7 @@ def test_what_is_missing_is_named_with_its_remedy(cdi, node, capsys, missing, re
 def allowed() -> bool:
     """Whether this machine lets us make a mount namespace of our own."""
     argv = ["unshare", "--mount", "--map-root-user", "true"]
-    return (
-        os.path.exists("/usr/bin/unshare") and subprocess.run(argv, capture_output=True, check=False).returncode == 0
-    )
+    return bool(shutil.which("unshare")) and subprocess.run(argv, capture_output=True, check=False).returncode == 0
 
 
 @needs_compiler
