@@ -90,6 +90,8 @@ class Board:
         """The devices that the device plugin calls unhealthy: until it starts again, for it never looks back."""
         self.managed = True
         """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
+        self.registered = False
+        """Whether a pod's device plugin runs, which has the devices open."""
         self.library = driver().version
         """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
         self.toolkit = True
@@ -231,6 +233,7 @@ class Board:
         """Put the driver into the kernel; returns whether it is there then."""
         if self.built and self.unloaded:
             fresh, self.unloaded, self.without_driver = not self.loaded, frozenset(), None
+            self.library = driver().version if fresh else self.library
             since = (at - self.booted).total_seconds() - LOADING_S
             for seconds, level, text in self._boot_lines() if fresh else ():
                 if _of_driver(text):

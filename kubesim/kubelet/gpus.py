@@ -103,7 +103,7 @@ class NodeGpus:
         """Let a container's device plugin speak for the devices from now on; a ``resumed`` one has looked before."""
         if self.count:
             self.plugins[owner] = say
-            self.stopped_at, self.board.managed = None, False
+            self.stopped_at, self.board.managed, self.board.registered = None, False, True
             if not resumed:
                 self.board.look_again()
 
@@ -111,7 +111,7 @@ class NodeGpus:
         """The container's device plugin is gone: no device can be given until there is another one."""
         if owner in self.plugins:
             del self.plugins[owner]
-            self.stopped_at = None if self.plugins else at
+            self.stopped_at, self.board.registered = None if self.plugins else at, bool(self.plugins)
             self.changed()
 
     def reboot(self, at: datetime) -> None:

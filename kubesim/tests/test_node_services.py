@@ -179,6 +179,20 @@ async def test_a_kernel_without_the_drivers_module_has_no_gpus_to_give_until_it_
         )
 
 
+async def test_a_driver_that_nobody_holds_is_loaded_again_and_fits_its_libraries():
+    async with world(1) as w:
+        await debugging(w)
+        gpus = w.kubelets.gpus(w.node_names[0])
+        gpus.plugin_starts("gpu-operator/plugin/main", lambda line: None)
+        board(w).update_driver("580.105.08", w.clock.now())
+        await chrooted(w, "systemctl stop nvidia-persistenced nvidia-fabricmanager")
+        unload = "rmmod nvidia_uvm nvidia_drm nvidia_modeset; rmmod nvidia"
+        assert await chrooted(w, unload) == "rmmod: ERROR: Module nvidia is in use\n"
+        gpus.plugin_ends("gpu-operator/plugin/main", w.clock.now())
+        assert await chrooted(w, "rmmod nvidia && modprobe nvidia") == ""
+        assert (await chrooted(w, "nvidia-smi -L")).startswith("GPU 0: NVIDIA H100")
+
+
 async def test_what_is_killed_is_started_again_and_what_was_disabled_stays_down_after_a_boot():
     async with world(1) as w:
         await debugging(w)

@@ -77,7 +77,7 @@ def _held(side: HostSide) -> bool:
     board = side.devices.board
     return (
         any(device.tasks for device in board.devices)
-        or not board.managed
+        or board.registered
         or any(name in side.units and side.services.runs(name) for name in HOLDERS)
     )
 
