@@ -32,7 +32,7 @@ TELL_WORDS = (
 NARROWER = {
     "fault": "(?<!de)fault(?!-quarantine|-remediation)",
     "candidate": "(?<!lease)candidate",
-    "mismatch": "(?<!version )mismatch",
+    "mismatch": "(?<!version[ _])mismatch",
 }
 """Patterns of words that are part of innocent ones, too."""
 TELLS = re.compile("|".join(NARROWER.get(word, word) for word in TELL_WORDS), re.IGNORECASE)

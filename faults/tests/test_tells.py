@@ -7,7 +7,7 @@ import pytest
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.readable import TELL_WORDS, TELLS, Text, find_tell, refuse_tells
 
-INNOCENT = ("namespace default", "leaseCandidates", "version mismatch", "fault-quarantine", "DeFault")
+INNOCENT = ("namespace default", "leaseCandidates", "version mismatch", "ERROR_LIB_RM_VERSION_MISMATCH", "fault-quarantine", "DeFault")
 
 
 @pytest.mark.parametrize("word", TELL_WORDS)
