@@ -25,7 +25,7 @@ from conftest import ROOT, free_port, wait_until
 GUIDE = "gpu-fault-injection-guide.md"
 SDK = ROOT / "faults" / "sdk"
 BLOCK = re.compile(r"^ *```(\w+)\n(.*?)^ *```$", re.S | re.M)
-START_S, COMMAND_S = 120, 300
+START_S, COMMAND_S = 120, 600
 SCRAPES_S = 60
 """Of a cluster that is seconds old, Prometheus has not asked every node yet."""
 TWO_GPUS = {("worker-node-0", "0"), ("worker-node-0", "1")}
@@ -330,6 +330,17 @@ def test_a_test_of_the_readers_own_runs_in_the_cluster(guide, blocks, sources, k
         "CUDA faults injected",
         "Test passed",
     ]
+    assert ask(guide, "GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
+
+
+@pytest.mark.torture
+@pytest.mark.kubectl
+@pytest.mark.parametrize("number", range(4))
+def test_each_pre_built_test_passes_in_the_cluster(guide, blocks, kubectl, number):
+    """Of the four, the first and the second wait for NVSentinel, for crashes and for the model for minutes."""
+    ((_, block),) = blocks["Run Pre-Built Tests"]
+    guide.run_shell(IN_SERVICE)
+    assert "PASSED" in guide.run_shell(commands(block)[number])
     assert ask(guide, "GET", "/api/v1/faults?active_only=true")[1]["count"] == 0
 
 
