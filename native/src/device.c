@@ -11,22 +11,11 @@ typedef int (*bus_fn)(char *text, int size, int device);
 
 enum { PROPERTY_PCI_BUS = 33, PROPERTY_PCI_DEVICE = 34, PROPERTY_PCI_DOMAIN = 50 };
 
-/* A function of the driver that we only ask, never replace for the program. */
-static void *driver(const char *symbol, void *_Atomic *known)
-{
-	void *found = atomic_load_explicit(known, memory_order_acquire);
-
-	if (found == NULL) {
-		found = real_named(DRIVER, symbol);
-		atomic_store_explicit(known, found, memory_order_release);
-	}
-	return found;
-}
-
+/* Functions of the driver that we only ask, never replace for the program. */
 int device_current(void)
 {
-	static void *_Atomic known;
-	current_fn call = (current_fn)driver("cuCtxGetDevice", &known);
+	static struct kept known;
+	current_fn call = (current_fn)real_kept(DRIVER, "cuCtxGetDevice", &known);
 	int device;
 
 	return call != NULL && call(&device) == 0 ? device : -1;
@@ -35,8 +24,8 @@ int device_current(void)
 /* Not through the replaced cuDeviceGetCount: this is the number before anything is hidden. */
 int device_count(void)
 {
-	static void *_Atomic known;
-	count_fn call = (count_fn)driver("cuDeviceGetCount", &known);
+	static struct kept known;
+	count_fn call = (count_fn)real_kept(DRIVER, "cuDeviceGetCount", &known);
 	int count;
 
 	if (call == NULL || call(&count) != 0)
@@ -46,8 +35,8 @@ int device_count(void)
 
 static bool has_uuid(int device, uint64_t first, uint64_t second)
 {
-	static void *_Atomic known;
-	uuid_fn call = (uuid_fn)driver("cuDeviceGetUuid", &known);
+	static struct kept known;
+	uuid_fn call = (uuid_fn)real_kept(DRIVER, "cuDeviceGetUuid", &known);
 	unsigned char uuid[16];
 	uint64_t halves[2] = { 0, 0 };
 
@@ -60,8 +49,8 @@ static bool has_uuid(int device, uint64_t first, uint64_t second)
 
 static int property(int which, int device)
 {
-	static void *_Atomic known;
-	int (*call)(int *, int, int) = (int (*)(int *, int, int))driver("cuDeviceGetAttribute", &known);
+	static struct kept known;
+	int (*call)(int *, int, int) = (int (*)(int *, int, int))real_kept(DRIVER, "cuDeviceGetAttribute", &known);
 	int value;
 
 	return call != NULL && call(&value, which, device) == 0 ? value : -1;

@@ -181,14 +181,10 @@ int fault_of_dead_context(void)
 
 static bool too_much(const uint64_t fault[FAULT_WORDS], uint64_t bytes)
 {
-	static void *_Atomic known;
-	int (*call)(size_t *, size_t *) = (int (*)(size_t *, size_t *))atomic_load(&known);
+	static struct kept known;
+	int (*call)(size_t *, size_t *) = (int (*)(size_t *, size_t *))real_kept(DRIVER, "cuMemGetInfo_v2", &known);
 	size_t free_bytes, total;
 
-	if (call == NULL) {
-		call = (int (*)(size_t *, size_t *))real_named(DRIVER, "cuMemGetInfo_v2");
-		atomic_store(&known, (void *)call);
-	}
 	if (call == NULL || call(&free_bytes, &total) != 0)
 		return bytes > fault[FAULT_MEMORY];
 	return bytes > fault[FAULT_MEMORY] || total - free_bytes > fault[FAULT_MEMORY] - bytes;

@@ -8,6 +8,7 @@
 #include <link.h>
 #include <stdint.h>
 
+#include "calls.h"
 #include "text.h"
 
 struct symbols {
@@ -188,14 +189,58 @@ void *real_named(enum library library, const char *symbol)
 	return found;
 }
 
+static const struct table *const TABLES[LIBRARIES] = {
+	[DRIVER] = &driver_table,
+	[RUNTIME] = &runtime_table,
+	[NVML] = &nvml_table,
+	[NCCL] = &nccl_table,
+};
+static void *_Atomic homes[LIBRARIES]; /* where the library begins of which the functions are known */
+static _Atomic unsigned moves;
+
+static void *home_of(const void *function)
+{
+	Dl_info info;
+
+	return dladdr(function, &info) == 0 ? NULL : info.dli_fbase;
+}
+
+/* A program may close a library and open it again, as those do that only look whether it is there: it is elsewhere then. */
+static void forget_closed(enum library library, const void *found)
+{
+	void *home = home_of(found), *known = atomic_load(&homes[library]);
+
+	if (home == known || (known != NULL && home_of(known) == known))
+		return;
+	for (size_t i = 0; known != NULL && i < TABLES[library]->count; i++)
+		atomic_store(&TABLES[library]->slots[i].real, NULL);
+	atomic_store(&homes[library], home);
+	atomic_fetch_add(&moves, known != NULL);
+}
+
 void real_is(struct slot *slot, void *found)
 {
 	void *none = NULL;
 
-	if (found != slot->replacement) {
-		atomic_compare_exchange_strong(&slot->real, &none, found);
-		atomic_store_explicit(&seen[slot->library], true, memory_order_relaxed);
-	}
+	if (found == slot->replacement || found == atomic_load(&slot->real))
+		return;
+	forget_closed(slot->library, found);
+	atomic_compare_exchange_strong(&slot->real, &none, found);
+	atomic_store_explicit(&seen[slot->library], true, memory_order_relaxed);
+}
+
+void *real_kept(enum library library, const char *symbol, struct kept *kept)
+{
+	unsigned now = atomic_load_explicit(&moves, memory_order_acquire);
+	unsigned then = atomic_load_explicit(&kept->moves, memory_order_acquire);
+	void *found = atomic_load_explicit(&kept->function, memory_order_acquire);
+
+	if (found != NULL && then == now)
+		return found;
+	found = real_named(library, symbol);
+	atomic_store_explicit(&kept->function, found, memory_order_release);
+	atomic_store_explicit(&kept->moves, now, memory_order_release);
+	return found;
 }
 
 void *real_of(struct slot *slot)

@@ -30,10 +30,17 @@ void *real_of(struct slot *slot);
 /* A function of a library that is not replaced. NULL if it is not there. */
 void *real_named(enum library library, const char *symbol);
 
+/* The same, looked for once and again when a library was closed and opened elsewhere. */
+struct kept {
+	void *_Atomic function;
+	_Atomic unsigned moves;
+};
+void *real_kept(enum library library, const char *symbol, struct kept *kept);
+
 /* True for a function of the library's own file. */
 bool real_is_from(enum library library, const void *function);
 
-/* Remembers the function behind a slot unless one is known. */
+/* Remembers the function behind a slot unless one is known; those of a library that was closed since are forgotten. */
 void real_is(struct slot *slot, void *found);
 
 /* True once a function of the library has been found. */

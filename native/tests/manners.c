@@ -2,10 +2,12 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +123,38 @@ static int asks_for_nothing(void)
 	return printf("%s %s %s\n", none == NULL ? "none" : "some", direct == NULL ? "none" : "some", error == NULL ? "no error" : error);
 }
 
+/* Something else lies where the library was, so that it is elsewhere when it is opened again. */
+static void *reopened(void *library, const char *file)
+{
+	struct link_map *object;
+	void *place;
+
+	dlinfo(library, RTLD_DI_LINKMAP, &object);
+	place = (void *)object->l_addr;
+	dlclose(library);
+	mmap(place, 1, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* What programs do that look whether there is a GPU before they use it. */
+static int reopens(void)
+{
+	void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL), *device;
+	int result = 0, running;
+
+	context();
+	running = synchronize();
+	driver = reopened(driver, "libcuda.so.1");
+	context();
+	for (int round = 0; round < 2; round++) {
+		result += ((init_fn)dlsym(nvml, "nvmlInit_v2"))(0);
+		result += ((int (*)(int, void *))dlsym(nvml, "nvmlDeviceGetHandleByIndex_v2"))(0, &device);
+		if (round == 0)
+			nvml = reopened(nvml, "libnvidia-ml.so.1");
+	}
+	return printf("%d %d %d\n", running, synchronize(), result);
+}
+
 int main(int count, char **words)
 {
 	const char *what = count > 1 ? words[1] : "";
@@ -136,6 +170,8 @@ int main(int count, char **words)
 		threads();
 	else if (strcmp(what, "maps") == 0 && count == 3)
 		maps(words[2]);
+	else if (strcmp(what, "reopens") == 0)
+		reopens();
 	else if (strcmp(what, "nothing") == 0)
 		asks_for_nothing();
 	else

@@ -90,6 +90,12 @@ def test_a_child_that_was_forked_fails_as_its_parent_does(control):
     assert manners(control, "forks") == f"{719 & 0x7F} 719"
 
 
+def test_a_library_may_be_closed_and_opened_again_elsewhere(control):
+    assert manners(control, "reopens") == "0 0 0"
+    control.arm("error=719", "nvml=15", "chance=1")
+    assert manners(control, "reopens") == "719 719 30"
+
+
 def test_a_call_that_is_not_there_is_not_made_up(control):
     none, direct, error = manners(control, "nothing").split(" ", 2)
     assert (none, direct) == ("none", "none")
