@@ -81,7 +81,12 @@ static void make_folder(const char *path)
 	free(folder);
 }
 
-/* Readers of the old content read on: it is made beside the place and then put there as a whole. */
+static int made_already(const char *path)
+{
+	return locked(path) == NULL ? FAILED : 0;
+}
+
+/* Made beside the place and then put there as a whole; if another has made one meanwhile, that one stays, with what is armed in it. */
 static int make(const char *path)
 {
 	char name[4096];
@@ -90,18 +95,19 @@ static int make(const char *path)
 	int file;
 
 	if (access(path, F_OK) == 0)
-		return locked(path) == NULL ? FAILED : 0;
+		return made_already(path);
 	make_folder(path);
 	if (snprintf(name, sizeof(name), "%s.%ld", path, (long)getpid()) >= (int)sizeof(name))
 		return wrong(path, "this name is too long");
 	file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	memcpy(bytes, &page, sizeof(page));
-	if (file < 0 || fchmod(file, 0644) != 0 || write(file, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes) || fsync(file) != 0 || rename(name, path) != 0) {
+	if (file < 0 || fchmod(file, 0644) != 0 || write(file, bytes, sizeof(bytes)) != (ssize_t)sizeof(bytes) || fsync(file) != 0 || link(name, path) != 0) {
 		int error = errno;
 
 		unlink(name);
-		return wrong(path, strerror(error));
+		return error == EEXIST && access(path, F_OK) == 0 ? made_already(path) : wrong(path, strerror(error));
 	}
+	unlink(name);
 	return 0;
 }
 
@@ -187,7 +193,7 @@ static int disarm(struct control *page, const char *which)
 	char *rest;
 	uint64_t id = strtoull(which, &rest, 10);
 
-	if (!all && (which[0] < '0' || which[0] > '9' || *rest != '\0'))
+	if (!all && (which[0] < '1' || which[0] > '9' || *rest != '\0'))
 		return wrong(which, "disarm takes the number that arm printed, or all");
 	begin(page);
 	for (int place = 0; place < CONTROL_FAULTS; place++)

@@ -50,6 +50,15 @@ def test_a_file_that_is_there_stays_as_it_is(control):
     assert len(control.armed()) == 1
 
 
+def test_those_who_make_the_file_at_the_same_time_get_the_same_one(control, tmp_path):
+    for name in map(str, range(20)):
+        script = '"$0" --file "$1" init && exec "$0" --file "$1" arm xid=43'
+        argv = ["sh", "-c", script, control.faultctl, tmp_path / name]
+        people = [subprocess.Popen(argv, stdout=subprocess.DEVNULL) for _ in range(6)]
+        assert [one.wait(timeout=20) for one in people] == [0] * 6
+        assert control.run("show", file=tmp_path / name).stdout.count("xid=43") == 6
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -70,6 +79,7 @@ def test_a_file_that_is_there_stays_as_it_is(control):
         (["arm", "gpu=3"], "no effect"),
         (["disarm", "7"], "no armed fault has this number"),
         (["disarm", "-1"], "takes the number"),
+        (["disarm", "0"], "takes the number"),
     ],
 )
 def test_wrong_input_is_refused_with_what_to_do_and_changes_nothing(control, words, says):
