@@ -1,15 +1,18 @@
 """The library is a guest: it shows nothing, opens nothing before it must, and breaks nobody's assumptions."""
 
 import re
+import shutil
 import struct
 import subprocess
 import sys
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from native.tests.native_library import BUILD, NATIVE, environment, needs_compiler
+from native.tests.native_library import BUILD, HERE, NATIVE, environment, needs_compiler
 
+SDK = NATIVE.parent / "faults" / "sdk" / "cuda-fault-injection"
 pytestmark = needs_compiler
 
 
@@ -77,6 +80,26 @@ def test_another_library_that_replaces_a_call_has_its_turn(control):
     assert (
         manners(control, "chains", preload=[BUILD / "other.so"]) == "2"
     )  # once while it is loaded, once by the program
+
+
+@pytest.mark.parametrize("library", ["libcudafault.so", "fake_cuda_xid79.so"])
+@pytest.mark.parametrize("flags", ["-O0", "-O2"])
+def test_a_library_behind_it_finds_what_is_behind_itself(tmp_path, library, flags):
+    folder, words = NATIVE, [f"B={tmp_path}", str(tmp_path / library)]
+    if library.startswith("fake"):
+        folder, words = Path(shutil.copytree(SDK, tmp_path, dirs_exist_ok=True)), ["-B", library]
+    subprocess.run(["make", "-s", "-C", folder, f"CFLAGS={flags}", *words], check=True)
+    behind = tmp_path / "next.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", behind, HERE / "next.c", "-ldl"], check=True)
+    env = {
+        "LD_PRELOAD": f"{tmp_path / library} {behind}",
+        "CUDA_FAULT_INJECTION_ENABLED": "1",
+        "CUDA_XID_TYPE": "79",
+    }
+    found = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getppid() >= 0)"], env=env, capture_output=True, text=True
+    )
+    assert (found.stdout, found.stderr) == ("True\n", "")
 
 
 def test_it_may_be_called_while_other_libraries_are_loaded(control):
