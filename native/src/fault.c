@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "control.h"
 #include "device.h"
@@ -18,7 +19,7 @@ struct memory {
 	_Atomic uint64_t asked, meant; /* by device: whether it was asked, and whether the fault is one of it */
 };
 
-static const uint64_t BEING_MET = UINT64_MAX; /* the id while a thread fills in the rest */
+static const uint64_t BEING_MET = UINT64_C(1) << 63; /* the id, with that of the process, while a thread fills in the rest */
 
 static struct memory memories[CONTROL_FAULTS];
 static _Atomic uint64_t used;           /* devices on which a context was made */
@@ -39,6 +40,12 @@ static uint64_t devices_in_use(void)
 	return atomic_load(&used) | (device < 0 ? 0 : bit(device));
 }
 
+/* A process that was forked meanwhile has the mark of a thread that it does not have. */
+static bool is_being_met(uint64_t id)
+{
+	return id & BEING_MET && id == (BEING_MET | (uint64_t)getpid());
+}
+
 /* NULL while another thread meets the fault of this place for the first time: it came a moment later for this one. */
 static struct memory *memory_of(int place, const uint64_t fault[FAULT_WORDS])
 {
@@ -47,7 +54,7 @@ static struct memory *memory_of(int place, const uint64_t fault[FAULT_WORDS])
 
 	if (known == fault[FAULT_ID])
 		return memory;
-	if (known == BEING_MET || !atomic_compare_exchange_strong(&memory->id, &known, BEING_MET))
+	if (is_being_met(known) || !atomic_compare_exchange_strong(&memory->id, &known, BEING_MET | (uint64_t)getpid()))
 		return NULL;
 	atomic_store(&memory->calls, 0);
 	atomic_store(&memory->before, devices_in_use());

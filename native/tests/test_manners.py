@@ -113,6 +113,24 @@ def test_a_child_that_was_forked_fails_as_its_parent_does(control):
     assert manners(control, "forks") == f"{719 & 0x7F} 719"
 
 
+def test_a_child_that_was_forked_while_a_fault_is_met_fails_too(control, tmp_path):
+    words = [
+        "-shared",
+        "-fPIC",
+        "-Wl,-soname,libcuda.so.1",
+        "-o",
+        tmp_path / "libcuda.so.1",
+        HERE / "forking.c",
+        "-ldl",
+    ]
+    subprocess.run(["cc", *words], check=True)
+    control.arm("error=719", "chance=1")
+    code = "import ctypes; print('parent', ctypes.CDLL('libcuda.so.1').cuCtxSynchronize())"
+    env = environment(control, LD_LIBRARY_PATH=str(tmp_path))
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["child 719", "parent 719"]
+
+
 def test_a_library_may_be_closed_and_opened_again_elsewhere(control):
     assert manners(control, "reopens") == "0 0 0"
     control.arm("error=719", "nvml=15", "chance=1")
