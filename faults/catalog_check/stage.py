@@ -37,6 +37,8 @@ RETRY_S = 8.0
 """Of the cluster's time, between two tries to inject a fault that waits for a program."""
 RECOVERY_S = 60.0
 """Before a variant: what Prometheus has of a new cluster, or has lost to the variant before, is there by then."""
+FORGETTING_S = 660.0
+"""Before a variant that breaks nodes: kubelets no longer know how often the one before restarted their pods."""
 
 
 @dataclass
@@ -179,7 +181,7 @@ class Stages:
             opened = open_stage(version, pack, parameters, f"{self._name}-{self._number}")
             self._stage = self._stack.enter_context(opened)
         self._stage.pack, self._stage.parameters = pack, parameters
-        self._stage.clock.wait(RECOVERY_S)
+        self._stage.clock.wait(FORGETTING_S if pack.requires.agent else RECOVERY_S)
         return self._stage
 
     def close(self) -> None:
