@@ -10,7 +10,7 @@ import asyncio
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from kubesim.gpu import collectives
 from kubesim.gpu.collectives import Membership, glog, membership, text
@@ -51,6 +51,8 @@ class Store(HttpServer):
     members: dict[int, Rank] = field(default_factory=dict)
     begun: bool = False
     closed: bool = False
+    starts: datetime | None = None
+    """The moment at which all make their first step."""
     cut: set[int] = field(default_factory=set)
     """Places whose way to the next one is not open, or whose device does not answer."""
     silent: bool = False
@@ -106,12 +108,16 @@ class Rank:
         self.port = 32768 + zlib.crc32(post.owner.encode()) % 28000
         self._debug = post.env.get("NCCL_DEBUG", "").upper()
         self._began = post.clock.now()
+        self._doing = post.doing
+        self._since: datetime | None = None
+        self._works = False
         self._own: Store | None = None
         self._store: Store | None = None
         self._task = asyncio.ensure_future(self._run())
 
     def stop(self) -> None:
         """End; a pod whose device or machine has failed closes no connection."""
+        self._works = False
         self._task.cancel()
         if self._store is not None:
             self._store.leave(self, silently=self._is_silent())
@@ -135,6 +141,7 @@ class Rank:
             await self._connect(store)
             await self._work(store)
         except Over as over:
+            self._works = False
             self._die(str(over), over.code)
 
     def _die(self, words: str, code: int) -> None:
@@ -246,7 +253,9 @@ class Rank:
         while not all(member.ready for member in store.members.values()):
             self._check(store, since)
             await self.post.clock.sleep(1.0)
+        store.starts = store.starts or self.post.clock.now() + timedelta(seconds=1)
         self._describe(store, "init")
+        await self.post.clock.sleep(max((store.starts - self.post.clock.now()).total_seconds(), 0.0))
 
     async def _knock(self, address: str, port: int, kind: str) -> None:
         """Try to connect where nobody answers. Raises ``Over`` where somebody refuses to the end."""
@@ -270,21 +279,25 @@ class Rank:
 
     async def _work(self, store: Store) -> None:
         """Compute with the others until something ends it. Raises ``Over``."""
-        clock, since = self.post.clock, None
-        doing = self.post.doing
+        clock, self._works = self.post.clock, True
         following = store.members[(self.place + 1) % self.own.size]
         while True:
             moves = await self._opens(following) and not self._is_silent()
             (store.cut.discard if moves else store.cut.add)(self.place)
             if store.gone:
                 await clock.sleep(CLOSED_S)
-            self._check(store, since or clock.now())
-            wanted = HANGING if store.hangs else WORKING
-            if wanted != doing:
-                doing = wanted
-                self.post.go_on(doing)
-                since = clock.now() if doing == HANGING else None
+            self._check(store, self._since or clock.now())
+            for member in store.members.values():
+                member.follow(store)
             await clock.sleep(LOOK_S)
+
+    def follow(self, store: Store) -> None:
+        """Work or hang as all do: nobody gets past a collective that somebody has not joined."""
+        wanted = HANGING if store.hangs else WORKING
+        if self._works and wanted != self._doing:
+            self._doing = wanted
+            self.post.go_on(wanted)
+            self._since = self.post.clock.now() if wanted == HANGING else None
 
     def _check(self, store: Store, since: datetime) -> None:
         """Raise ``Over`` where a peer has closed its connections, or nothing has moved for too long."""
