@@ -75,7 +75,7 @@ def _of_step(step: Step, title: str) -> FaultRow:
         effect,
         f"scenario {title}",
         step.applied_at or step.recorded_at,
-        run.deadline,
+        None if run.status == FaultRun.Status.RESOLVED else run.deadline,
         may_check=True,
     )
 

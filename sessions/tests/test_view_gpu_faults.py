@@ -315,7 +315,10 @@ def test_the_panel_has_the_faults_of_scenarios_which_go_with_them(standing, scen
     panel = panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
     assert f"Xid 79 on GPU 4 of {node}" in panel
     assert f"Scenario {scenario_version.title}" in panel
+    assert "; ends" in panel
     assert "Take back" not in panel
+    FaultRun.objects.filter(pk=run.pk).update(status=FaultRun.Status.RESOLVED)
+    assert "; ends" not in panels.render(standing, "gpu-faults", panels.INTERVIEWER, None)
     status, text = ask(standing, path="run-1-0/checks/")
     assert (status, "has repaired the GPU" in text) == (200, True)
     assert "Look at: The node" in text
