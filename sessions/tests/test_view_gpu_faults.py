@@ -259,9 +259,13 @@ def test_a_programs_faults_are_the_sessions_and_end_with_it(own_cluster, ada, pr
     session.environment.refresh_from_db()
     assert datetime.fromisoformat(fault["expires_at"]) <= datetime.now(UTC) + timedelta(hours=8)
     closed = {"partition_type": "custom", "source": "app=web", "target": "app=db"}
-    namespace = next(iter(session.environment.namespaces.values()))
-    body = {**closed, "parameters": {"namespace": namespace, "block": "all"}, "duration": 1200}
-    status, partition = program(session, "POST", "faults/network/inject", body)
+    own = next(iter(session.environment.namespaces.values()))
+    bodies = [
+        {**closed, "parameters": {"namespace": name, "block": "all"}, "duration": 1200}
+        for name in (own, "monitoring")
+    ]
+    assert program(session, "POST", "faults/network/inject", bodies[0])[1]["code"] == "partition_without_effect"
+    status, partition = program(session, "POST", "faults/network/inject", bodies[1])
     assert status == 200, partition
     session.refresh_from_db()
     panel = panels.render(session, "gpu-faults", panels.INTERVIEWER, None)
