@@ -20,7 +20,7 @@ ACTIONS = {
     "namespace": "Send the namespace's name as `kubectl get namespaces` prints it.",
     "active_only": "Send true or false.",
 }
-"""What fits, by the name of the field."""
+"""The values that fit, by the name of the field."""
 
 
 def _no_text(value: Any) -> Any:

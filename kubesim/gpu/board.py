@@ -91,7 +91,7 @@ class Board:
         self.managed = True
         """Whether a plugin outside the cluster's pods speaks for the devices: that one looks again after a reset."""
         self.registered = False
-        """Whether a pod's device plugin runs, which has the devices open."""
+        """Tell whether a pod's device plugin runs, which has the devices open."""
         self.library = driver().version
         """The version of the driver's libraries: after an update without a reboot not that of the kernel's module."""
         self.toolkit = True

@@ -147,7 +147,7 @@ LAYERS = {
     LOG: frozenset({"log"}), CUDA: frozenset({"cuda"}), COMBINED: frozenset({"log", "cuda", "device"}),
     HANG: frozenset({"log", "device"}),
 }  # fmt: skip
-"""Where an event shows: in the kernel's log alone, to programs alone, wherever a failed device does, or everywhere
+"""Places of an event: in the kernel's log alone, to programs alone, wherever a failed device does, or everywhere
 but to the programs on the device, whose calls do not return."""
 Ending = Callable[[Task, int], None]
 """Called for each process that dies, with the CUDA error it gets."""

@@ -12,7 +12,7 @@ from native.tests.native_library import NATIVE, needs_compiler, out
 pytestmark = needs_compiler
 XIDS = json.loads((NATIVE.parent / "faults" / "xids.json").read_text(encoding="utf-8"))["xids"]
 TOTAL_GLOBAL_MEM = 288 // 8
-"""Where cudaDeviceProp has the bytes: after name, UUID, LUID and its mask (driver_types.h)."""
+"""Offsets of the bytes in cudaDeviceProp: after name, UUID, LUID and its mask (driver_types.h)."""
 DBE_VOL_TOTAL = 4
 """NVML_FI_DEV_ECC_DBE_VOL_TOTAL (nvml.h): the field by which DCGM reads uncorrectable ECC errors."""
 RUNNING = {code: row["cuda"]["running"] for code, row in XIDS.items() if row["cuda"]["running"]}

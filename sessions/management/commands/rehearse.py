@@ -27,7 +27,7 @@ from sessions.rehearsal.plan import PlanRehearsal
 from sessions.rehearsal.run import LINE_DURATIONS, Print, Rehearsal, Report
 
 SCENARIO = "architecture-mismatch"
-"""What is rehearsed where nothing else is asked for: the pack of the demo plan, which is over within seconds."""
+"""The scenario that is rehearsed by default: the pack of the demo plan, which is over within seconds."""
 START_SECONDS = 60
 POLL_SECONDS = 0.1
 Asked = Callable[[], bool]
