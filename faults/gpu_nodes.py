@@ -8,7 +8,7 @@ from datetime import timedelta
 from faults import clock
 from faults.engine.node_agents import Agent, find_agent
 from faults.engine.ports import ClusterPort, Obj
-from faults.errors import ClusterError, Forbidden, NotFound
+from faults.errors import ClusterError, Forbidden, NotFound, Unanswered
 from faults.nvsentinel.watched import ORDER_KINDS, ORDER_VERSION, is_done, parse_time
 
 LONGEST_BOOT = timedelta(minutes=10)
@@ -47,8 +47,15 @@ def require_gpu(cluster: ClusterPort, node: str, gpu: int) -> Agent:
     agent = find_agent(cluster, node)
     if agent is None:
         raise NoAgent(f"No agent for GPU faults runs on the node {node}.")
-    gpus = agent.gpu_count(cluster)
+    gpus = _gpu_count(cluster, agent)
     if gpu >= gpus:
         there = f"it has 0 to {gpus - 1}" if gpus else "it has none"
         raise NoSuchGpu(f"The node {node} has no GPU {gpu}: {there}.")
     return agent
+
+
+def _gpu_count(cluster: ClusterPort, agent: Agent) -> int:
+    try:
+        return agent.gpu_count(cluster)
+    except Unanswered as exc:  # its node may just have come back from a boot
+        raise NoAgent(f"The agent for GPU faults on the node {agent.node} does not answer: {exc.message}") from exc

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 from django.db import IntegrityError, transaction
 
 from faults import clock, reconciler
 from faults.engine.node_agents import Agent
+from faults.errors import Unanswered
 from faults.injectors import TROUBLES
 from faults.models import FaultRun, InjectedFault
 from faults.tests.injection import NODE, XID79, allocatable, shown_by_agent
@@ -233,6 +235,16 @@ def test_nothing_is_injected_into_a_node_while_nvsentinel_boots_it(program, kube
     status, body = program.send("POST", XID79, {"node_name": NODE})
     assert status == 200, body
     program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")
+
+
+def test_who_asks_before_a_nodes_agent_answers_is_told_to_come_back(program, monkeypatch):
+    """As after a boot: the agent's pod runs, and its program does not listen yet."""
+    refused = "error trying to reach service: dial tcp 10.64.1.11:8083: connect: connection refused"
+    monkeypatch.setattr(Agent, "gpu_count", Mock(side_effect=Unanswered(refused)))
+    answer = program.post(XID79, {"node_name": NODE}, "application/json")
+    assert (answer.status_code, answer.json()["code"], answer["Retry-After"]) == (503, "agent_missing", "2")
+    assert refused in answer.json()["detail"]
+    assert not InjectedFault.objects.exists()
 
 
 def test_the_log_layer_leaves_the_gpu_to_its_processes(program, fault, kube):
