@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -10,6 +11,7 @@ from urllib.parse import urlsplit
 from aiohttp import (
     BaseConnector,
     ClientError,
+    ClientResponse,
     ClientSession,
     ClientTimeout,
     ClientWebSocketResponse,
@@ -19,15 +21,18 @@ from aiohttp import (
     WSServerHandshakeError,
 )
 
+from kubesim.clock import first
 from kubesim.connections import Connections
 from kubesim.network.fabric import Door as Reachable
-from kubesim.network.fabric import HttpServer, Request, Response
+from kubesim.network.fabric import Ends, HttpServer, Request, Response, render
 from kubesim.shell.errors import NetworkError, UpgradeError
 from kubesim.shell.handles import Messages
+from kubesim.streaming.seam import Duplex
 
 SERVICE_ADDRESS, SERVICE_PORT = "10.96.0.1", 443
 MOST_CONNECTIONS = 64
 ANSWER_SECONDS = 60.0
+FOREVER = ClientTimeout(total=None)
 PIECE = 64 * 1024
 LONGEST_MESSAGE = 4 << 20
 CHANNELS = "v5.channel.k8s.io"
@@ -39,6 +44,8 @@ UPGRADE = {
     "Sec-WebSocket-Protocol": CHANNELS,
 }
 """What asks for a WebSocket, where the answer is only read for why there is none."""
+LASTING = re.compile(r"[?&](?:watch|follow)=(?:1|true)\b")
+"""What asks for an answer that ends late, or never."""
 KEPT = ("content-type", "warning", "retry-after", "location", "audit-id", "allow", "www-authenticate")
 DROPPED = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"})
 
@@ -70,18 +77,31 @@ class Door(HttpServer):
             async with self._open().request(
                 request.method, self._base + request.target, headers=_sent(request.headers), data=request.body or None
             ) as answer:  # an empty body would be told as octets, which real discovery refuses
-                kept = {name: value for name, value in answer.headers.items() if name.lower() in KEPT}
-                return Response(answer.status, await answer.read(), kept)
+                return Response(answer.status, await answer.read(), _kept(answer))
         except TimeoutError as error:
             raise NetworkError("timeout") from error
         except ClientError as error:
             raise NetworkError("refused") from error
 
+    async def reply(self, connection: Duplex, request: Request) -> bool:
+        """Send the answer to a request: of a watch or a followed log, each piece as it comes."""
+        if not isinstance(connection, Ends) or not LASTING.search(request.target):
+            return await super().reply(connection, request)
+        await first(self._pass_on(connection, request), connection.closed())
+        return True
+
+    async def _pass_on(self, connection: Ends, request: Request) -> None:
+        with suppress(ClientError):  # where it breaks off, so does the connection
+            async with self._get(request.target, request.headers) as answer:
+                begun = Response(answer.status, headers=_kept(answer))
+                await connection.write(render(begun, close=True, length=False))
+                async for piece in answer.content.iter_any():
+                    await connection.write(piece)
+
     async def stream(self, path: str, headers: Mapping[str, str]) -> AsyncIterator[bytes]:
         """Yield the pieces of a long answer. Raises ``NetworkError``."""
-        forever = ClientTimeout(total=None)
         try:
-            async with self._open().get(self._base + path, headers=_sent(headers), timeout=forever) as answer:
+            async with self._get(path, headers) as answer:
                 async for piece in answer.content.iter_chunked(PIECE):
                     yield piece
         except ClientError as error:
@@ -109,6 +129,9 @@ class Door(HttpServer):
             await self._session.close()
             await self._connections.end()
 
+    def _get(self, path: str, headers: Mapping[str, str]) -> AbstractAsyncContextManager[ClientResponse]:
+        return self._open().get(self._base + path, headers=_sent(headers), timeout=FOREVER)
+
     def _open(self) -> ClientSession:
         if self._session is None:
             self._session = ClientSession(connector=self._connector(), timeout=ClientTimeout(total=ANSWER_SECONDS))
@@ -123,6 +146,10 @@ class Door(HttpServer):
 
 def _sent(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name.lower() not in DROPPED}
+
+
+def _kept(answer: ClientResponse) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name.lower() in KEPT}
 
 
 class Socket:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Protocol
@@ -85,11 +85,15 @@ class HttpServer:
                     return
                 body += data
             buffer = body[length:]
-            closing = request.headers.get("connection", "").lower() == "close"
             whole = Request(request.method, request.target, request.headers, bytes(body[:length]), source)
-            await connection.write(render(await self.respond(whole), close=closing, head=whole.method == "HEAD"))
-            if closing:
+            if await self.reply(connection, whole):
                 return
+
+    async def reply(self, connection: Duplex, request: Request) -> bool:
+        """Send the answer to a request; return whether the connection is over."""
+        closing = request.headers.get("connection", "").lower() == "close"
+        await connection.write(render(await self.respond(request), close=closing, head=request.method == "HEAD"))
+        return closing
 
 
 def _parse(head: bytes, source: str) -> tuple[Request | None, int]:
@@ -103,11 +107,12 @@ def _parse(head: bytes, source: str) -> tuple[Request | None, int]:
     return Request(words[0], words[1], headers, b"", source), int(length)
 
 
-def render(response: Response, *, close: bool = False, head: bool = False) -> bytes:
-    """Return a response as HTTP/1.1 sends it."""
+def render(response: Response, *, close: bool = False, head: bool = False, length: bool = True) -> bytes:
+    """Return a response as HTTP/1.1 sends it; without its length, it ends with the connection."""
     phrase = PHRASES.get(response.status, "")
     headers = {"Content-Type": "text/plain; charset=utf-8", **response.headers}
-    headers["Content-Length"] = str(len(response.body))
+    if length:
+        headers["Content-Length"] = str(len(response.body))
     headers["Connection"] = "close" if close else "keep-alive"
     lines = [
         f"HTTP/1.1 {response.status} {phrase}".rstrip(),
@@ -265,7 +270,8 @@ def joined(server: Server, source: str) -> tuple[Ends, Ends]:
 
     async def serve() -> None:
         try:
-            await server.converse(served, source)
+            with suppress(NetworkError):  # of what the server itself asks: the client sees the connection close
+                await server.converse(served, source)
         finally:
             back.end()
 

@@ -411,14 +411,22 @@ class View(Writer):
         if isinstance(node, File):
             self.store(node, data)
 
-    def add(self, path: str, node: Node) -> None:
+    def link(self, target: str, path: str) -> None:
+        """Give a file another name. Raises FileError."""
+        node = self.node(target, follow=False)
+        if isinstance(node, Directory):
+            raise FileError("EPERM", path)
+        self.add(path, node, new=False)
+        node.links += 1
+
+    def add(self, path: str, node: Node, *, new: bool = True) -> None:
         """Add an entry of this user at ``path``, which must be free."""
         place = self.place(path, follow=False)
         if place.node is not None:
             raise FileError("EEXIST", path)
         self.change(place, path)
         self.files.charge(0, 1)
-        if node.links == 1:
+        if new:
             node.uid, node.gid, node.mtime = self.uid, self.gid, self.now()
         if isinstance(node, File | Directory):
             node.memory = place.directory.memory

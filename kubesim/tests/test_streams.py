@@ -17,6 +17,8 @@ from kubesim.tests.live import serving
 
 EXEC = "/api/v1/namespaces/default/pods/web/exec"
 PODS = "/api/v1/namespaces/default/pods"
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
 
 
 @pytest.fixture(scope="module")
@@ -27,10 +29,14 @@ def live(tmp_path_factory):
 
 @pytest.fixture
 async def admin(live):
-    """A session of the administrator, with the pods ``web`` and ``net`` running."""
+    """A session of the administrator, with the pods ``web``, ``net`` and ``py`` running."""
     async with live.client() as client:
-        for name, image, args in (("web", "busybox:1.36", ["sleep", "100000"]), ("net", AGNHOST, ["netexec"])):
-            key = "command" if name == "web" else "args"
+        sleep = ["sleep", "100000"]
+        for name, image, key, args in (
+            ("web", "busybox:1.36", "command", sleep),
+            ("net", AGNHOST, "args", ["netexec"]),
+            ("py", "python:3.12-slim", "command", sleep),
+        ):
             spec = {"containers": [{"name": "main", "image": image, key: args}], "terminationGracePeriodSeconds": 0}
             async with client.post(PODS, json={"metadata": {"name": name}, "spec": spec}) as answer:
                 assert answer.status in (201, 409)
@@ -73,6 +79,42 @@ async def test_a_command_runs_over_a_websocket(admin, protocol):
     status = orjson.loads(found[3])
     assert status["reason"] == "NonZeroExitCode"
     assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
+
+
+WATCH = """
+import json, ssl, urllib.request
+own = "/var/run/secrets/kubernetes.io/serviceaccount/"
+url = "https://kubernetes.default.svc/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=600"
+request = urllib.request.Request(url, headers={"Authorization": "Bearer " + open(own + "token").read()})
+with urllib.request.urlopen(request, context=ssl.create_default_context(cafile=own + "ca.crt")) as answer:
+    for line in answer:
+        print(json.loads(line)["object"]["metadata"]["name"], flush=True)
+"""
+WATCHER = {
+    "metadata": {"name": "watcher"},
+    "subjects": [{"kind": "ServiceAccount", "name": "default", "namespace": "default"}],
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+}
+
+
+async def until_printed(socket, word):
+    printed = b""
+    async with asyncio.timeout(30):
+        while word not in printed:
+            printed += (await socket.receive_bytes())[1:]
+
+
+async def test_a_program_in_a_pod_reads_each_event_of_its_watch_at_once(admin):
+    async with admin.post(BINDINGS, json=WATCHER) as answer:
+        assert answer.status == 201
+    path = command("python3", "-c", WATCH, stdout=1, stderr=1).replace("/web/", "/py/")
+    async with admin.ws_connect(path, protocols=["v5.channel.k8s.io"]) as socket:
+        await until_printed(socket, b"kube-root-ca.crt")
+        async with admin.post(CONFIG_MAPS, json={"metadata": {"name": "later"}}) as answer:
+            assert answer.status == 201
+        await until_printed(socket, b"later")
+    async with admin.delete(f"{BINDINGS}/watcher") as answer:
+        assert answer.status == 200
 
 
 async def test_input_ends_when_version_five_says_so(admin):

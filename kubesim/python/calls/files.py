@@ -237,15 +237,7 @@ async def symlink(process: Process, src: str, dst: str) -> None:
 @call
 async def link(process: Process, src: str, dst: str) -> None:
     """Give a file another name."""
-    node = process.view.node(src, follow=False)
-    if isinstance(node, Directory):
-        raise FileError("EPERM", src)
-    node.links += 1
-    try:
-        process.view.add(dst, node)
-    except FileError:
-        node.links -= 1
-        raise
+    process.view.link(src, dst)
 
 
 @call

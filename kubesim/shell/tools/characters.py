@@ -92,9 +92,7 @@ async def _check_set(process: Process, spec: str) -> None:
 
 async def tr(process: Process) -> int:
     """Translate, squeeze or delete characters."""
-    opts = await kit.options(process)
-    if not opts.args:
-        await kit.usage(process, "missing operand")
+    opts = await kit.options(process, least=1)
     if len(opts.args) < 2 and not opts.any("ds"):
         why = f"missing operand after '{opts.args[0]}'\nTwo strings must be given when translating."
         await kit.usage(process, why)

@@ -155,23 +155,11 @@ async def ln(process: Process) -> int:
             if "s" in opts:
                 process.view.add(place, Link(target=target))
             else:
-                _hard(process, target, place)
+                process.view.link(target, place)
         except FileError as error:
             sort = "symbolic" if "s" in opts else "hard"
             status = await process.fail(f"failed to create {sort} link '{place}': {error.text}")
     return status
-
-
-def _hard(process: Process, target: str, place: str) -> None:
-    node = process.view.node(target, follow=False)
-    if isinstance(node, Directory):
-        raise FileError("EPERM", place)
-    node.links += 1
-    try:
-        process.view.add(place, node)
-    except FileError:
-        node.links -= 1
-        raise
 
 
 async def sync(process: Process) -> int:

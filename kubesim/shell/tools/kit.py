@@ -58,11 +58,14 @@ def named(*tools: Tool) -> dict[str, Tool]:
     return {str(getattr(tool, "__name__", "")).rstrip("_"): tool for tool in tools}
 
 
-async def options(process: Process, *, argv: list[str] | None = None) -> Options:
-    """Read a command line by what ``options.yaml`` knows of the program. A wrong option ends it."""
+async def options(process: Process, *, argv: list[str] | None = None, least: int = 0) -> Options:
+    """Read a command line by what ``options.yaml`` knows of the program. Mistakes end the program."""
     known = _of(process)
     given = {key: known[key] for key in ("short", "long", "stop", "numbers", "values") if key in known}
-    return await parsed(process, argv=argv, **given)
+    found = await parsed(process, argv=argv, **given)
+    if len(found.args) < least:
+        await usage(process, "missing operand")
+    return found
 
 
 @cache

@@ -233,9 +233,7 @@ def _below(node: Node) -> int:
 
 async def stat(process: Process) -> int:
     """Show what the kernel knows of files."""
-    opts = await kit.options(process)
-    if not opts.args:
-        await kit.usage(process, "missing operand")
+    opts = await kit.options(process, least=1)
     status = 0
     for name in opts.args:
         try:

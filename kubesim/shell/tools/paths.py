@@ -13,9 +13,7 @@ from kubesim.shell.tools import kit
 
 async def basename(process: Process) -> int:
     """Print the last part of a path."""
-    opts = await kit.options(process)
-    if not opts.args:
-        await kit.usage(process, "missing operand")
+    opts = await kit.options(process, least=1)
     names = opts.args if opts.any("as") else opts.args[:1]
     suffix = opts.get("s") or (opts.args[1] if len(opts.args) > 1 and not opts.any("as") else "")
     for name in names:
@@ -54,9 +52,7 @@ async def realpath(process: Process) -> int:
 
 async def readlink(process: Process) -> int:
     """Print where a link leads."""
-    opts = await kit.options(process)
-    if not opts.args:
-        await kit.usage(process, "missing operand")
+    opts = await kit.options(process, least=1)
     status = 0
     for name in opts.args:
         try:
