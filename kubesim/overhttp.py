@@ -155,14 +155,12 @@ class HttpClient(Client):
         with suppress(ApiError):
             return self._custom.get(resource) or registry.by_resource(resource)
         plural, _, group = resource.partition(".")
-        version = (await self._call("GET", f"/apis/{group}"))["preferredVersion"]["version"]
-        served = (await self._call("GET", f"/apis/{group}/{version}"))["resources"]
-        rows = [
-            Kind(group, version, row["kind"], plural, row["namespaced"]) for row in served if row["name"] == plural
-        ]
-        if not rows:
-            raise ApiError(404, "NotFound", "the server could not find the requested resource")
-        return self._custom.setdefault(resource, rows[0])
+        for version in [row["version"] for row in (await self._call("GET", f"/apis/{group}"))["versions"]]:
+            for row in (await self._call("GET", f"/apis/{group}/{version}"))["resources"]:
+                if row["name"] == plural:
+                    kind = Kind(group, version, row["kind"], plural, row["namespaced"])
+                    return self._custom.setdefault(resource, kind)
+        raise ApiError(404, "NotFound", "the server could not find the requested resource")
 
     async def _call(
         self,

@@ -71,6 +71,19 @@ async def test_a_custom_kind_is_looked_for_in_the_cluster(live):
             await client.list("gadgets.example.com")
 
 
+async def test_a_custom_kind_is_found_in_another_version_than_the_preferred_one(live):
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    async with connected(live) as client:
+        for plural, version in (("policies", "v1"), ("graphs", "v1alpha1")):
+            names = {"kind": plural.title(), "plural": plural, "singular": plural, "listKind": f"List{plural}"}
+            versions = [{"name": version, "served": True, "storage": True, "schema": schema}]
+            spec = {"group": "mixed.example.com", "scope": "Namespaced", "names": names, "versions": versions}
+            crd = {"metadata": {"name": f"{plural}.mixed.example.com"}, "spec": spec}
+            await client.create("customresourcedefinitions.apiextensions.k8s.io", crd)
+        assert (await client.list("policies.mixed.example.com")).items == []
+        assert (await client.list("graphs.mixed.example.com")).items == []
+
+
 async def test_the_first_word_of_the_agent_manages_the_fields(live):
     async with connected(live, agent="kubelet/v1 kubesim") as client:
         made = await client.create("configmaps", config_map("managed", a="1"), namespace="default")
