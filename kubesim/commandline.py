@@ -199,7 +199,7 @@ async def _nodes(given: argparse.Namespace) -> None:
         raise ServeError(f"{file.path} may have nodes and present, and nothing else: the cluster is there already")
     options = command.Options(
         given.group, file.pools, given.kubeconfig, given.context, not given.untainted, given.address, given.bind,
-        given.port, file.present,
+        given.port, file.present, given.guide,
     )  # fmt: skip
     await (command.leave if given.remove else command.run)(options)
 

@@ -42,6 +42,8 @@ class Options:
     bind: str = ""
     port: int = 0
     images: tuple[str, ...] = ()
+    guide: int = 0
+    """The port of this machine at which the fault injection API of the user guide is; 0 for none."""
 
     @property
     def count(self) -> int:
@@ -86,6 +88,7 @@ async def _serve(options: Options, way: Access, clock: Clock, stop: asyncio.Even
         stack.callback(found.close)
     wanted = Wanted(Group(options.group), options.pools, address, options.tainted, options.images)
     joined = Joined(way, wanted, Place(sockets), clock, own=options.kubeconfig is not None)
+    joined.fabric.guide = f"127.0.0.1:{options.guide}" if options.guide else ""
     try:
         if await _started(joined, stop):
             print(f"{len(sockets)} nodes of the group {options.group} have joined {way.server}", flush=True)

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,10 @@ from django.db import connections
 
 from faults import clock, practice, reconciler, selectors
 from faults.errors import ClusterError, FaultError
-from faults.guide import practice_cluster
+from faults.guide import joined_cluster, practice_cluster
+from faults.kube.client import Kube
 from faults.kube.local_port import LocalPort
+from faults.models import Cluster
 
 NAME = "guide"
 UNSET = (
@@ -42,7 +44,7 @@ UNSET = (
     "SECRET_KEY",
 )
 LOOPBACK = "127.0.0.1"
-START_S, STOP_S, TICK_S = 60.0, 10.0, 0.5
+START_S, STOP_S, TICK_S = 60.0, 30.0, 0.5
 
 
 class Command(BaseCommand):
@@ -57,6 +59,9 @@ class Command(BaseCommand):
             "--kubeconfig", type=Path, required=True, metavar="FILE", help="written when all is ready"
         )
         parser.add_argument("--port", type=int, default=8080, help="of the fault injection API, on localhost (8080)")
+        on = "use the control plane of this kubeconfig, which has no nodes: simulated ones join it"
+        parser.add_argument("--on", type=Path, metavar="FILE", help=on)
+        parser.add_argument("--context", default="", metavar="NAME", help="context for --on (the file's current one)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Begin anew with the settings of guide mode, then serve until a signal."""
@@ -70,31 +75,30 @@ class Command(BaseCommand):
         with ExitStack() as stack:
             stack.callback(shutil.rmtree, settings.DATA_DIR, ignore_errors=True)
             try:
-                self._serve(stack, stop, options["kubeconfig"], options["port"])
+                self._serve(stack, stop, options)
             except (ClusterError, practice_cluster.NotReady, OSError) as exc:
                 if not stop.is_set():
                     raise CommandError(str(exc)) from exc
 
-    def _serve(self, stack: ExitStack, stop: threading.Event, kubeconfig: Path, port: int) -> None:
+    def _serve(self, stack: ExitStack, stop: threading.Event, options: dict[str, Any]) -> None:
         settings.DATA_DIR.mkdir(parents=True, exist_ok=True)
-        host = stack.enter_context(_host())
-        call_command("migrate", verbosity=0)
-        api = stack.enter_context(_api())
-        _await_host(host, stop)
-        cluster, text = practice_cluster.make_cluster(f"{LOOPBACK}:{api}")
+        start = _joined if options["on"] else _practice
+        process, cluster, text = start(stack, stop, options)
         stack.enter_context(_reconciling(stop))
-        practice_cluster.await_pods(cluster, stop.wait)
+        practice_cluster.await_pods(cluster, _stopped(stop, process))
         namespace, service, remote = practice_cluster.API
-        forwarded = LocalPort(selectors.kube_for(cluster), namespace, service, remote, port)
+        forwarded = LocalPort(selectors.kube_for(cluster), namespace, service, remote, options["port"])
         stack.callback(forwarded.close)
+        kubeconfig = options["kubeconfig"]
         _write_private(kubeconfig, text)
         stack.callback(kubeconfig.unlink, missing_ok=True)
-        self.stdout.write(f"Ready: export KUBECONFIG={kubeconfig.resolve()}   (Ctrl-C ends the cluster)")
+        end = "takes everything out of it" if options["on"] else "ends the cluster"
+        self.stdout.write(f"Ready: export KUBECONFIG={kubeconfig.resolve()}   (Ctrl-C {end})")
         self.stdout.write(f"The fault injection API is at http://localhost:{forwarded.port}, the SDK in faults/sdk.")
         self.stdout.flush()
         while not stop.wait(TICK_S):
-            if host.poll() is not None:
-                raise practice_cluster.NotReady("The practice cluster has ended; its lines above say why.")
+            if process.poll() is not None:
+                raise practice_cluster.NotReady("The simulated nodes have ended; kubesim's lines above say why.")
 
 
 def _begin_in_guide_mode(options: dict[str, Any]) -> None:
@@ -104,15 +108,60 @@ def _begin_in_guide_mode(options: dict[str, Any]) -> None:
     unset = [part for name in UNSET for part in ("-u", name)]
     python = [sys.executable, "-W", "ignore", str(settings.BASE_DIR / "manage.py")]
     mine = ["guide", "--kubeconfig", str(options["kubeconfig"].absolute()), "--port", str(options["port"])]
+    mine += ["--on", str(options["on"].absolute()), "--context", options["context"]] if options["on"] else []
     env = shutil.which("env") or "/usr/bin/env"
     os.execv(env, [env, *unset, *own, *python, *mine])  # noqa: S606
 
 
+Started = tuple[subprocess.Popen[bytes], Cluster, str]
+"""What simulates, the cluster, and its kubeconfig."""
+
+
+def _practice(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) -> Started:
+    """Start ``kubesim host`` in guide mode, which no host of interviews is in, and make a cluster there."""
+    words = ["host", "--guide", "--bind", LOOPBACK, "--port", str(settings.KUBESIM_PORT)]
+    host = stack.enter_context(_kubesim([*words, "--data", str(settings.KUBESIM_DIR)]))
+    call_command("migrate", verbosity=0)
+    api = stack.enter_context(_api())
+    _await_host(host, stop)
+    return host, *practice_cluster.make_cluster(f"{LOOPBACK}:{api}")
+
+
+def _joined(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) -> Started:
+    """Let simulated nodes join a control plane, and create there what the guide needs."""
+    call_command("migrate", verbosity=0)
+    text = joined_cluster.read_kubeconfig(options["on"], options["context"])
+    cluster, kube = joined_cluster.make_cluster(text)
+    stack.callback(kube.close)
+    api, file = stack.enter_context(_api()), settings.DATA_DIR / "nodes.yaml"
+    joined_cluster.write_nodes(file)
+    words = ["nodes", "--kubeconfig", str(options["on"]), "--context", options["context"], "--untainted"]
+    words += ["--group", joined_cluster.GROUP, "--cluster-file", str(file), "--guide", str(api)]
+    nodes = stack.enter_context(_kubesim(words))
+    stack.callback(_leave, cluster, kube)
+    joined_cluster.install(kube, _stopped(stop, nodes))
+    return nodes, cluster, text
+
+
+def _stopped(stop: threading.Event, process: subprocess.Popen[bytes]) -> Callable[[float], bool]:
+    """Return what waits for some seconds, and tells whether a signal came or the process ended."""
+    return lambda seconds: stop.wait(seconds) or process.poll() is not None
+
+
+def _leave(cluster: Cluster, kube: Kube) -> None:
+    """Take everything of the guide out of a control plane again, while its nodes still end their pods."""
+    joined_cluster.recover_faults(cluster)
+    try:
+        joined_cluster.remove(kube)
+    except (ClusterError, practice_cluster.NotReady) as exc:
+        advice = "Start the guide there once more: it removes what is left, at its start or at its end."
+        raise CommandError(f"Not everything was removed: {exc} {advice}") from exc
+
+
 @contextmanager
-def _host() -> Iterator[subprocess.Popen[bytes]]:
-    """Run ``kubesim host`` in guide mode, which no host of interviews is in."""
-    command = [sys.executable, "-W", "ignore", "-m", "kubesim", "host", "--guide", "--bind", LOOPBACK]
-    command += ["--port", str(settings.KUBESIM_PORT), "--data", str(settings.KUBESIM_DIR)]
+def _kubesim(words: list[str]) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command of kubesim."""
+    command = [sys.executable, "-W", "ignore", "-m", "kubesim", *words]
     process = subprocess.Popen(command, cwd=settings.BASE_DIR, start_new_session=True)  # noqa: S603
     try:
         with _ended_with_us(process):
