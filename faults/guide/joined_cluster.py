@@ -20,18 +20,25 @@ from django.conf import settings
 
 from faults import clock, crypto, services
 from faults.errors import ClusterError, FaultError, KubeconfigRefused, NotFound
-from faults.guide.practice_cluster import LOOK_S, PATIENCE_S, NotReady, apply_settings, read_table
+from faults.guide.practice_cluster import LOOK_S, PATIENCE_S, NotReady, apply_settings, is_ready, read_table
 from faults.jobs import holder_name
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, InjectedFault
 
-GROUP, GROUP_LABEL = "guide", "kubesim.dev/group"
+GROUP = "guide"
+ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "kubesim-nodes-guide"},
+}
+"""The group's cluster role, which ``kubesim nodes`` takes away last when its nodes leave."""
 LABEL = "faultline.dev/guide"
 CLUSTERS_OWN = ("coredns", "kube-proxy", "metrics-server")
 """Addons that a control plane has by itself or does without: no API server reaches a simulated metrics-server."""
 FIRST = ("Namespace", "CustomResourceDefinition")
-REMOVAL_S = 180.0
+REMOVAL_S, LEAVING_S = 180.0, 90.0
+EARLIER = "an earlier guide there to end; python -m kubesim nodes --group guide --remove takes its nodes away"
 Obj = dict[str, Any]
 
 
@@ -59,7 +66,8 @@ def make_cluster(text: str) -> tuple[Cluster, Kube]:
         kube = Kube(parse(text))
     except KubeconfigRefused as exc:
         raise NotReady(str(exc)) from exc
-    others = [node["metadata"]["name"] for node in kube.list("v1", "Node") if not _is_of_group(node)]
+    ours = {node["metadata"]["name"] for node in _nodes(kube)}
+    others = {node["metadata"]["name"] for node in kube.list("v1", "Node")} - ours
     if others:
         raise NotReady(
             f"The cluster has nodes of its own ({', '.join(sorted(others)[:3])}), which would run pods that only "
@@ -68,6 +76,17 @@ def make_cluster(text: str) -> tuple[Cluster, Kube]:
     require_free(kube)
     tier = Cluster.Tier.DEDICATED
     return Cluster.objects.create(name=GROUP, tier=tier, kubeconfig=crypto.seal(text)), kube
+
+
+def await_earlier(kube: Kube, stopped: Callable[[float], bool]) -> None:
+    """Wait until nobody runs the guide's nodes: they leave by themselves, or are unready once they are dead."""
+
+    def has_ended() -> bool:
+        left = _nodes(kube)
+        is_dead = bool(left) and not any(map(is_ready, left))
+        return is_dead or _found(kube, ROLE) is None
+
+    _await(has_ended, EARLIER, LEAVING_S, stopped)
 
 
 def write_nodes(file: Path) -> None:
@@ -177,5 +196,5 @@ def _name_of(obj: Obj) -> str:
     return f"{obj['kind']} {obj['metadata']['name']}"
 
 
-def _is_of_group(node: Obj) -> bool:
-    return bool((node["metadata"].get("labels") or {}).get(GROUP_LABEL) == GROUP)
+def _nodes(kube: Kube) -> list[Obj]:
+    return kube.list("v1", "Node", label_selector=f"kubesim.dev/group={GROUP}")

@@ -65,7 +65,7 @@ def _unready(kube: Kube) -> list[Obj]:
     """Return the pods that are not ready, and the workloads that have no pods yet."""
     waiting = [obj for kind in WORKLOADS for obj in kube.list("apps/v1", kind) if not _has_its_pods(obj)]
     graphs = kube.list("nvidia.com/v1alpha1", "DynamoGraphDeployment")
-    return waiting + [obj for obj in (*kube.list("v1", "Pod"), *graphs) if not _is_ready(obj)]
+    return waiting + [obj for obj in (*kube.list("v1", "Pod"), *graphs) if not is_ready(obj)]
 
 
 def _has_its_pods(workload: Obj) -> bool:
@@ -74,7 +74,8 @@ def _has_its_pods(workload: Obj) -> bool:
     return "observedGeneration" in status and wanted <= status.get("numberReady", status.get("readyReplicas", 0))
 
 
-def _is_ready(pod: Obj) -> bool:
-    status = pod.get("status") or {}
+def is_ready(obj: Obj) -> bool:
+    """Tell whether a pod, a node or a graph is ready; a pod that has done its work counts as well."""
+    status = obj.get("status") or {}
     ready = any(row["type"] == "Ready" and row["status"] == "True" for row in status.get("conditions") or ())
     return ready or status.get("phase") == "Succeeded"

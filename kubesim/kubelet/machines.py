@@ -55,6 +55,8 @@ class Machines:
         self._fresh: set[str] = set()
         """Nodes whose kubelet has just started."""
         self._queue = WorkQueue(clock, self._sync, "machines")
+        self.peers: dict[str, Machines] = {}
+        """Node -> its machines, where each node of a group has its own."""
 
     def take(self, node: Node) -> None:
         """Look after a node."""
@@ -88,7 +90,7 @@ class Machines:
 
     def gpus(self, node: str) -> NodeGpus:
         """Return the devices of a node. Raises KeyError for one that is not ours."""
-        return self._nodes[node].gpus
+        return self.peers.get(node, self)._nodes[node].gpus
 
     def faults(self, node: str) -> NodeFaults:
         """Return the faults of a node. Raises KeyError for one that is not ours."""
@@ -96,9 +98,10 @@ class Machines:
 
     def reboot(self, node: str) -> None:
         """Turn a machine off and on again: it is silent until it has booted. Raises KeyError."""
-        if self._nodes[node].name not in self._down:
-            self._down[node] = self._clock.now() + timedelta(seconds=timings.REBOOT_S)
-            self._queue.add(node)
+        held = self.peers.get(node, self)
+        if held._nodes[node].name not in held._down:
+            held._down[node] = self._clock.now() + timedelta(seconds=timings.REBOOT_S)
+            held._queue.add(node)
 
     async def add(self, node: Obj) -> None:
         """Let a new machine register itself and join."""

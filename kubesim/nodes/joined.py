@@ -16,6 +16,7 @@ from kubesim.clock import Clock
 from kubesim.errors import ApiError, Obj
 from kubesim.kubelet import Kubelets
 from kubesim.kubelet.announce import Announcer
+from kubesim.kubelet.machines import Machines
 from kubesim.listener import Listener
 from kubesim.network.door import Door
 from kubesim.network.fabric import Fabric
@@ -94,6 +95,7 @@ class Joined:
     def __post_init__(self) -> None:
         self._clients: list[HttpClient] = []
         self._pods: dict[str, HttpClient] = {}
+        self._peers: dict[str, Machines] = {}
         self._machines: Obj = {}
         self._owner = self._opened(self.access)
         self._network = self._owner
@@ -198,6 +200,7 @@ class Joined:
             cidr=registration.cidr(self._group, index),
             foreign=True,
         )
+        self._peers[name], kubelets.machines.peers = kubelets.machines, self._peers
         announcer = Announcer(split, self.clock, [name], fresh=[name], selector=only)
         announcer.on_removal, announcer.on_doubt = self._removed, kubelets.doubt
         server = KubeletServer(name, kubelets, Guard(lambda: client, self.clock, name), self.clock)

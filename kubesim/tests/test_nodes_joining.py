@@ -299,3 +299,14 @@ async def test_a_request_that_nobody_approves_is_told(live):
             await certificates.obtain(client, stranger, wanted, 0.2, patient=True)
         await stranger.close()
         await client.delete(certificates.REQUESTS, "lonely")
+
+
+async def test_a_program_on_one_node_boots_another_of_its_group(live):
+    """As NVSentinel's janitor does, which runs on any of them."""
+    async with joined(live, nodes=2) as nodes:
+        first, second = (node.kubelets.machines for node in nodes.nodes)
+        first.reboot("test-1")
+        assert (first.silent("test-0"), second.silent("test-1")) == (False, True)
+        assert first.gpus("test-1") is second.gpus("test-1")
+        with pytest.raises(KeyError):
+            first.reboot("elsewhere")

@@ -133,6 +133,7 @@ def _joined(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) ->
     text = joined_cluster.read_kubeconfig(options["on"], options["context"])
     cluster, kube = joined_cluster.make_cluster(text)
     stack.callback(kube.close)
+    joined_cluster.await_earlier(kube, stop.wait)
     api, file = stack.enter_context(_api()), settings.DATA_DIR / "nodes.yaml"
     joined_cluster.write_nodes(file)
     words = ["nodes", "--kubeconfig", str(options["on"]), "--context", options["context"], "--untainted"]
