@@ -16,7 +16,11 @@ LONGEST_BOOT = timedelta(minutes=10)
 
 
 class NoAgent(ClusterError):
-    """No agent runs on the node, or it does not answer."""
+    """No agent runs on the node."""
+
+
+class AgentSilent(ClusterError):
+    """The node's agent does not answer: it begins, or its node boots."""
 
 
 class NoSuchGpu(ClusterError):
@@ -42,7 +46,10 @@ def _is_under_way(order: Obj) -> bool:
 
 
 def require_gpu(cluster: ClusterPort, node: str, gpu: int) -> Agent:
-    """Return the agent of a node that has this GPU. Raises ``NotFound`` (the node), ``NoAgent`` and ``NoSuchGpu``."""
+    """Return the agent of a node that has this GPU.
+
+    Raises ``NotFound`` (the node), ``NoAgent``, ``AgentSilent`` and ``NoSuchGpu``.
+    """
     cluster.get("v1", "Node", node)
     agent = find_agent(cluster, node)
     if agent is None:
@@ -57,5 +64,5 @@ def require_gpu(cluster: ClusterPort, node: str, gpu: int) -> Agent:
 def _gpu_count(cluster: ClusterPort, agent: Agent) -> int:
     try:
         return agent.gpu_count(cluster)
-    except Unanswered as exc:  # its node may just have come back from a boot
-        raise NoAgent(f"The agent for GPU faults on the node {agent.node} does not answer: {exc.message}") from exc
+    except Unanswered as exc:
+        raise AgentSilent(f"The agent of the node {agent.node} does not answer: {exc.message}") from exc

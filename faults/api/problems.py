@@ -9,7 +9,7 @@ from django.http import HttpRequest, JsonResponse
 from ninja import Schema
 
 from faults.errors import ClusterError, FaultError, Forbidden, LeaseHeld, NotFound, NotOnRealNodes, PanicEngaged
-from faults.gpu_nodes import NoAgent, NodeBoots, NoSuchGpu
+from faults.gpu_nodes import AgentSilent, NoAgent, NodeBoots, NoSuchGpu
 from faults.services import ClusterInUse, GpuHasFault, NoSuchFault
 from faults.xids import xids
 
@@ -84,6 +84,9 @@ def _of_cluster_error(exc: ClusterError) -> ApiProblem:
     match exc:
         case NoAgent():
             return ApiProblem(503, "agent_missing", exc.message, f"Look for it: {AGENTS}", RETRY_S)
+        case AgentSilent():
+            action = f"It may be starting: send the request again, or read its log; find it with: {AGENTS}"
+            return ApiProblem(503, "agent_silent", exc.message, action, RETRY_S)
         case NodeBoots():
             action = "A fault would be gone after the boot: send the request again in a minute, or take another node."
             return ApiProblem(503, "node_boots", exc.message, action, BOOT_S)

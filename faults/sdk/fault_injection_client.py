@@ -25,8 +25,8 @@ START = (
     "kubectl port-forward -n fault-injection-system service/fault-injection-api 8080:8080"
 )
 LAYERS = ("log", "cuda", "combined")
-BOOTS = "node_boots"
-BUSY = {"fault_busy", "cluster_unreachable", "agent_missing", BOOTS}
+BOOTS = {"node_boots", "agent_silent"}
+BUSY = {"fault_busy", "cluster_unreachable", "agent_missing", *BOOTS}
 """Refusals after which nothing was changed, and which are over in a moment."""
 
 
@@ -204,7 +204,7 @@ class FaultInjectionClient:
                 return self._send(method, path, body)
             except FaultInjectionError as exc:
                 pause = exc.retry_after or 1.0
-                limit = self.patience if exc.code == BOOTS else self.timeout
+                limit = self.patience if exc.code in BOOTS else self.timeout
                 if exc.code not in BUSY or time.monotonic() - began + pause > limit:
                     raise
                 self._wait(pause)

@@ -382,9 +382,11 @@ class Rebooter(Janitor):
             node = await self._node(order["spec"]["nodeName"])
         except ApiError:
             return False
-        ready = condition_of(node["status"], "Ready")
-        before = self._boots.get(order["metadata"]["name"], "")
-        return ready.get("status") == "True" and node["status"]["nodeInfo"]["bootID"] != before
+        ready, before = condition_of(node["status"], "Ready"), self._boots.get(order["metadata"]["name"])
+        booted = before != node["status"]["nodeInfo"]["bootID"]
+        if before is None:  # this program has begun anew since; a machine that is off counts as ready for 40 s
+            booted = ready.get("lastTransitionTime", "") > order["status"]["startTime"]
+        return ready.get("status") == "True" and booted
 
     async def _node(self, name: str) -> Obj:
         return await self.client.get("nodes", name)

@@ -118,6 +118,20 @@ async def test_an_emptied_node_is_rebooted_and_returned(guarded):
     assert (await condition(guarded))["status"] == "False"
 
 
+async def test_a_janitor_that_begins_anew_waits_for_the_nodes_boot(guarded):
+    strike(guarded, 79)
+    await guarded.tick(60)
+    (janitor,) = [p for p in await guarded.items("pods", "nvsentinel") if p["metadata"]["name"].startswith("janitor")]
+    await guarded.client.delete("pods", janitor["metadata"]["name"], "nvsentinel", grace_seconds=0)
+    await guarded.tick(20)
+    (order,) = await guarded.items(REBOOTS, "")
+    assert "completionTime" not in order["status"]
+    await guarded.tick(180)
+    (order,) = await guarded.items(REBOOTS, "")
+    found = next(c for c in (await node(guarded))["status"]["conditions"] if c["type"] == "Ready")
+    assert order["status"]["completionTime"] >= found["lastTransitionTime"]
+
+
 async def test_a_reset_heals_what_needs_no_reboot(guarded):
     strike(guarded, 95, gpu=3)
     await guarded.tick(60)

@@ -242,7 +242,7 @@ def test_who_asks_before_a_nodes_agent_answers_is_told_to_come_back(program, mon
     refused = "error trying to reach service: dial tcp 10.64.1.11:8083: connect: connection refused"
     monkeypatch.setattr(Agent, "gpu_count", Mock(side_effect=Unanswered(refused)))
     answer = program.post(XID79, {"node_name": NODE}, "application/json")
-    assert (answer.status_code, answer.json()["code"], answer["Retry-After"]) == (503, "agent_missing", "2")
+    assert (answer.status_code, answer.json()["code"], answer["Retry-After"]) == (503, "agent_silent", "2")
     assert refused in answer.json()["detail"]
     assert not InjectedFault.objects.exists()
 
