@@ -11,8 +11,8 @@ GUEST_STAMP := $(VENV)/guest.stamp
 GUEST := kubesim/python/build.py $(shell find kubesim/python/guest kubesim/python/wit -type f -not -name '*.pyc')
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r
 INSTALL_FAILED = echo "error: not everything could be installed; the lines above say why. Run: make clean $(or $(MAKECMDGOALS),run)"; exit 1
-# Tests wait for servers, timers and browsers more than half of the time: five workers keep two cores busy.
-TEST_WORKERS ?= 5
+# Tests wait for servers, timers and browsers more than half of the time: six workers keep two cores busy.
+TEST_WORKERS ?= 6
 
 # Where the real control plane's programs are looked for, and built; PATH where it has none.
 export TESTCLUSTER_BIN ?= $(HOME)/.cache/faultline/testcluster-bin
