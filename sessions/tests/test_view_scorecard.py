@@ -84,6 +84,16 @@ def test_the_page_shows_checks_ratings_and_who_is_missing(client, ada, page_url,
         assert words in html
 
 
+def test_the_page_tells_nothing_rated_from_nothing_submitted(client, ada, grace, page_url, ended):
+    submit(ended, ada)
+    client.force_login(ada)
+    assert "no submitted rating yet" in client.get(page_url).content.decode()
+    submit(ended, grace)
+    html = client.get(page_url).content.decode()
+    assert "nothing was rated" in html
+    assert "no submitted rating yet" not in html
+
+
 def test_the_page_of_an_interviewer_who_has_not_submitted_is_blind(client, ada, grace, page_url, ended):
     services.add_note(session=ended, text="Between us", actor=ada)
     submit(ended, ada, takeaways="Calm and exact.", private_notes="Mine alone")
