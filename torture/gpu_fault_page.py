@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -48,9 +49,10 @@ HEAD = """# What GPU faults look like
 
 Every Xid that Faultline can inject, as it shows on a practice cluster: on a node with eight H100 a pod trains on
 GPU 0 when the Xid happens there. All of it follows from one table, `native/xids.yaml`, and was seen by running it.
-The times are those after the injection. The layers are `combined`, all of them; with `log` there are the lines of the
-kernel log alone, with `cuda` the errors of programs alone. On real nodes the agent writes the kernel log, and makes
-programs fail where it is given the control file of [the native library](../native/README.md).
+The times are those after the injection, NVSentinel's in whole polls of 30 s. The layers are `combined`, all of
+them; with `log` there are the lines of the kernel log alone, with `cuda` the errors of programs alone. On real nodes
+the agent writes the kernel log, and makes programs fail where it is given the control file of
+[the native library](../native/README.md).
 
 Two entries of the user guide's table contradict CUDA's headers: see [Xid 43](#xid-43) and [Xid 74](#xid-74).
 NVSentinel has no `healthevents` to get, as the guide has it: it keeps its events in a database.
@@ -69,6 +71,7 @@ WORDS = (
     (re.compile(r"\(0x[0-9a-f]{16}\)"), "(<row>)"),
 )
 MIN_LATE_S = 10
+POLL_S = 30
 STAMP = re.compile(r"\[ *(\d+)\.(\d{6})\] ")
 
 
@@ -131,11 +134,16 @@ def _table(about: Xid) -> Iterator[str]:
 
 def _sentinel(seen: Seen) -> Iterator[str]:
     yield "NVSentinel:\n"
-    yield "| stage | state | after |\n| --- | --- | --- |"
+    yield "| stage | state | within |\n| --- | --- | --- |"
     for stage, seconds in seen.stages:
-        yield f"| {stage.name} | {stage.state} | {'' if seconds is None else f'{seconds:.0f} s'} |"
+        yield f"| {stage.name} | {stage.state} | {'' if seconds is None else f'{_polls(seconds)} s'} |"
     yield f"\n{_worded(seen.verdict.text)}"
     yield f"Seven minutes after the injection the node offers {seen.offers} of 8 GPUs.\n"
+
+
+def _polls(seconds: float) -> int:
+    """Return the seconds of whole polls of NVSentinel, whose beginning is each installation's own."""
+    return math.ceil(seconds / POLL_S) * POLL_S
 
 
 def _running(about: Xid) -> int:
@@ -189,12 +197,12 @@ def _series(labels: dict[str, str], value: str) -> str:
 
 
 def _relative(lines: Sequence[str]) -> Iterator[str]:
-    """Yield lines of the kernel log with the time since the first of them."""
+    """Yield lines of the kernel log with the time since the first of them; microseconds are as chance has them."""
     found = [match for line in lines if (match := STAMP.match(line))]
     moments = [int(match[1]) * 1_000_000 + int(match[2]) for match in found]
     for match, at in zip(found, moments, strict=True):
         late = at - moments[0]
-        yield f"+{late // 1_000_000}.{late % 1_000_000:06d} {match.string[match.end() :]}"
+        yield f"+{late / 1_000_000:.3f} {match.string[match.end() :]}"
 
 
 def _block(lines: Sequence[str] | Iterator[str]) -> str:
