@@ -83,9 +83,13 @@ def restarts(name: str) -> Restarts:
     return Restarts(told["restarts"], tuple(_place(found) for found in told["removed"]))
 
 
-def skip(name: str, seconds: float) -> None:
-    """Move the time of a cluster on that was made for that: what is due meanwhile happens. Raises ClusterError."""
-    _ask("POST", f"/control/clusters/{quote(name, safe='')}/skip", {"seconds": seconds}, SKIP_TIMEOUT_S)
+def skip(name: str, seconds: float, *, commands: bool = False) -> float:
+    """Move the time of a cluster on that was made for that: what is due meanwhile happens. Raises ClusterError.
+
+    With ``commands`` it is moved on only while a remote command runs. Returned is how far it was moved.
+    """
+    body = {"seconds": seconds, "commands": commands}
+    return float(_ask("POST", f"/control/clusters/{quote(name, safe='')}/skip", body, SKIP_TIMEOUT_S)["skipped"])
 
 
 def checkpoint(name: str) -> None:

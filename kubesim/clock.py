@@ -101,17 +101,19 @@ class ManualClock:
         finally:
             timer.cancel()
 
-    async def advance(self, seconds: float, turns: int = 500) -> None:
-        """Move on, running every timer at its own time and letting what it woke settle first (see ``settle``)."""
+    async def advance(self, seconds: float, turns: int = 500, goes_on: Callable[[], bool] = lambda: True) -> float:
+        """Move on while ``goes_on``, running timers and letting what they woke settle; return what was skipped."""
         await settle(turns)
-        end = self.now() + timedelta(seconds=seconds)
-        while self._heap and self._heap[0][0] <= end:
+        began, end = self._now, self.now() + timedelta(seconds=seconds)
+        while goes_on() and self._heap and self._heap[0][0] <= end:
             due, _, timer = heapq.heappop(self._heap)
             self._reach(due)
             if timer.call is not None:
                 timer.run()
                 await settle(turns)
-        self._reach(end)
+        if goes_on():
+            self._reach(end)
+        return (self._now - began).total_seconds()
 
     def _reach(self, moment: datetime) -> None:
         """Move on to a moment; nothing where it is over."""
@@ -162,8 +164,8 @@ class SkippingClock(ManualClock):
         self._set_alarm()
 
 
-OUTSIDE: set[asyncio.Future[None]] = set()
-"""Computations of threads, unseen by the event loop: each ends at the next request of its thread."""
+OUTSIDE: set[asyncio.Future[Any]] = set()
+"""Computations of threads and processes, unseen by the event loop: each ends at the next request."""
 
 
 async def settle(turns: int = 500) -> None:
@@ -179,8 +181,16 @@ async def settle(turns: int = 500) -> None:
             return
 
 
+async def outside(work: Coroutine[Any, Any, T]) -> T:
+    """Await what another process computes for this event loop."""
+    computing = asyncio.ensure_future(work)
+    OUTSIDE.add(computing)
+    computing.add_done_callback(OUTSIDE.discard)
+    return await computing
+
+
 async def _outside() -> bool:
-    """Wait for one of the threads that compute for this event loop; False where none does."""
+    """Wait for one of the threads and processes that compute for this event loop; False where none does."""
     loop = asyncio.get_running_loop()
     computing = [each for each in OUTSIDE if each.get_loop() is loop and not each.done()]
     if computing:

@@ -34,6 +34,7 @@ from kubesim.python.engine import running_programs
 from kubesim.removal import find, with_family
 from kubesim.saved import with_images
 from kubesim.serve import listening
+from kubesim.streaming.remote import RUNNING
 from kubesim.times import micro
 
 Images = Sequence[Image]
@@ -203,11 +204,11 @@ class ClusterProcess:
             "removed": self._removed,
         }
 
-    async def _skip(self, seconds: float) -> str:
-        """Move the cluster's time on; returns it. Raises HostError for a cluster that was not made for that."""
+    async def _skip(self, seconds: float, commands: bool) -> Obj:
+        """Move the cluster's time on, perhaps only while a remote command runs; return it and what was skipped."""
         clock = await self._skipping()
-        await clock.advance(seconds)
-        return micro(clock.now())
+        skipped = await clock.advance(seconds, goes_on=lambda: bool(RUNNING) or not commands)
+        return {"skipped": skipped, "now": micro(clock.now())}
 
     async def _skipping(self) -> SkippingClock:
         await asyncio.shield(self._made)

@@ -104,10 +104,13 @@ class Control:
 
     async def _skip(self, request: web.Request, name: str) -> web.Response:
         """Answer POST /control/clusters/NAME/skip: its time, after so many seconds of it have passed at once."""
-        seconds = (await _body(request, frozenset({"seconds"}))).get("seconds")
+        asked = await _body(request, frozenset({"seconds", "commands"}))
+        seconds, commands = asked.get("seconds"), asked.get("commands", False)
         if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds <= MAX_SKIP_S:
             raise HostError(422, f"seconds: give a number from 0 to {MAX_SKIP_S}.")
-        return json_response({"now": await self._host.ask(name, "skip", seconds)})
+        if not isinstance(commands, bool):
+            raise HostError(422, "commands: give true or false.")
+        return json_response(await self._host.ask(name, "skip", seconds, commands))
 
     async def _patch(self, request: web.Request, name: str) -> web.Response:
         """Answer PATCH of one cluster: its deadline."""

@@ -189,7 +189,8 @@ class Drainer(Module):
         waiting = [f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in left if not is_ending(pod)]
         if waiting:
             text = f"Waiting for following pods to finish: {waiting}".replace("'", "")
-            await self.recorder.normal(_reference(name), "AwaitingPodCompletion", text)
+            node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
+            await self.recorder.normal(node, "AwaitingPodCompletion", text)
         self.queue.add_after(f"/{name}", RECHECK_S)
 
     async def _drain(self, pod: Obj, config: dict[str, Any], since: datetime) -> None:
@@ -253,10 +254,6 @@ def _cordoned_at(node: Obj) -> datetime:
 def _seconds(text: str) -> float:
     match = re.fullmatch(r"(\d+)([smh])", text)
     return int(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]] if match else 300.0
-
-
-def _reference(name: str) -> Obj:
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
 
 
 GROUP = "janitor.dgxc.nvidia.com"

@@ -225,7 +225,8 @@ async def _pass_on(backend: Backend, request: web.Request, info: RequestInfo, ta
         asked = ServerRequest(request.method, (inner or "/") + query, headers, await request.read(), backend.address)
         found = await backend.nodes.fabric.find(target.host, target.port).respond(asked)
     except NetworkError as error:
-        raise _unreached(f"dial tcp {target.place}: {REASONS[error.kind]}") from error
+        why = f"error trying to reach service: dial tcp {target.place}: {REASONS[error.kind]}"
+        raise _unavailable(why) from error
     return web.Response(status=found.status, body=found.body, headers=_answered(found.headers, prefix))
 
 
@@ -236,10 +237,6 @@ def _answered(headers: Mapping[str, str], prefix: str) -> dict[str, str]:
         if name.lower() == "location" and value.startswith("/") and not value.startswith(prefix):
             kept[name] = prefix + value
     return {"Content-Type": "text/plain; charset=utf-8", **NO_CACHE, **kept}
-
-
-def _unreached(why: str) -> ApiError:
-    return _unavailable(f"error trying to reach service: {why}")
 
 
 def _unavailable(message: str) -> ApiError:

@@ -27,6 +27,7 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 NAMES = {"stdin": STDIN, "stdout": STDOUT, "stderr": STDERR, "error": ERROR, "resize": RESIZE}
 CREATION_SECONDS = 30.0
 LONGEST_RESIZE = 4096
+RUNNING: set[asyncio.Future[int]] = set()  # remote commands of this process
 Gone = asyncio.Future[None]
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -260,12 +261,14 @@ async def _outcome(run: Run, stdio: Stdio, doing: str, gone: Gone) -> Obj | None
     """Return the Status that tells a program's end; None where nobody knows it, or the client went first."""
     program = asyncio.ensure_future(run(stdio))
     either: list[asyncio.Future[int] | Gone] = [program, gone]
+    RUNNING.add(program)
     try:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         return _ended(program.result()) if program.done() else None
     except RuntimeFailure as failure:
         return _internal(f"{doing}: {failure}")
     finally:
+        RUNNING.discard(program)
         program.cancel()
         await asyncio.wait([program])
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from kubesim.clock import outside
 from kubesim.shell.errors import REASONS, FileError, NetworkError
 from kubesim.shell.files import Directory, File
 from kubesim.shell.machine import Process, Tool
@@ -135,7 +136,7 @@ class _Run:
         }  # fmt: skip
         await self._send(writer, request)
         try:
-            while line := await reader.readline():
+            while line := await outside(reader.readline()):
                 kind, *given = json.loads(line)
                 if kind == "end":
                     self.status, self.used = given

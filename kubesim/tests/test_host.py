@@ -449,6 +449,7 @@ async def test_only_clusters_that_were_made_for_it_can_be_moved_on(host):
         assert (await skip(control, "nobody", seconds=1))[0] == 404
         for wrong in (-1, 3601, "1", True, None):
             assert (await skip(control, "usual", seconds=wrong))[0] == 422
+        assert (await skip(control, "usual", seconds=1, commands="yes"))[0] == 422
         async with control.post("/control/clusters", json={"name": "bad", "skips": "yes"}) as response:
             assert (response.status, (await response.json())["error"]) == (422, "skips: give true or false.")
 

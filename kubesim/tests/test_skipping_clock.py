@@ -41,3 +41,12 @@ async def test_what_is_put_off_again_and_again_stops_nothing():
     clock.call_later(0, lambda: clock.call_later(1, lambda: None).cancel())
     await clock.advance(3600)
     assert clock.now() > datetime.now(UTC) + timedelta(seconds=3500)
+
+
+async def test_it_stops_on_the_way_once_nothing_goes_on():
+    clock, due = SkippingClock(), []
+    timers = [clock.call_later(seconds, lambda at=seconds: due.append(at)) for seconds in (20, 40, 60)]
+    assert 35 < await clock.advance(100, goes_on=lambda: len(due) < 2) <= 40
+    assert due == [20, 40]
+    assert await clock.advance(100, goes_on=lambda: False) == 0
+    timers[-1].cancel()

@@ -37,16 +37,12 @@ def _device(seen: Seen) -> list[str]:
     power = f"{reading.power:.0f}W / {device.power_limit:>4.0f}W"
     settings = device.settings
     return [
-        f"| {seen.number:>3}  {device.product.name:<31}{_on(settings.persistence):<3} |"
+        f"| {seen.number:>3}  {device.product.name:<31}{'On' if settings.persistence else 'Off':<3} |"
         f" {device.pci_address:>18} Off | {device.state.ecc.uncorrected[0]:>20} |",
         f"| N/A  {reading.temperature:>3}C    {reading.performance:<3} {power:>22} |"
         f" {memory:>22} | {reading.util:>6}% {'Default':>12} |",
         f"|{'':41}|{'':24}| {seen.mig:>20} |",
     ]
-
-
-def _on(value: bool) -> str:
-    return "On" if value else "Off"
 
 
 def _processes(view: View, seen: list[Seen]) -> list[str]:
