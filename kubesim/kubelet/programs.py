@@ -38,7 +38,7 @@ class Exit:
 
 Output = Line | Exit
 Run = Callable[[float, int], Iterator[Output]]
-"""(horizon in seconds, most steps) -> what happens until then."""
+"""(horizon in seconds, most lines of each that repeats itself) -> what happens until then."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Program:
 
     @cached_property
     def ending(self) -> Exit | None:
-        """How it ends by itself; None for a program that keeps running."""
-        return next((out for out in self.run(FOREVER_S, SCAN_LIMIT) if isinstance(out, Exit)), None)
+        """How it ends by itself, whatever it repeats until then; None for a program that keeps running."""
+        return next((out for out in self.run(FOREVER_S, 0) if isinstance(out, Exit)), None)
 
     def lines(self, until: float) -> Iterator[Line]:
         """Yield what is printed in the first ``until`` seconds."""
