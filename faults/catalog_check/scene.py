@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from faults import checks, selectors, services
@@ -46,13 +46,24 @@ class Scene:
         pack, seen = self.pack, Seen()
         rows = (*pack.guards, *pack.checks) if briefly else (*pack.checks, *pack.guards)
         last_keys = {check.key for check in pack.checks} if briefly else set[str]()
-        for key, outcome in checks.evaluate_each(rows, self.reader, self._last):
-            if outcome.verdict == "error":
-                raise ProofFailed(f"{key}: {outcome.finding}")
+        for key, outcome in self._outcomes(rows):
             seen[key] = outcome
             if key in last_keys and outcome.verdict != "pass":
                 break
         return seen
+
+    def look_at(self, keys: Collection[str]) -> Iterator[tuple[str, Outcome]]:
+        """Yield what these checks and guards say now, and what they need: as many as are asked for."""
+        rows, wanted = (*self.pack.checks, *self.pack.guards), set(keys)
+        for row in reversed(rows):  # one needs only what stands before it
+            wanted.update(row.needs if row.key in wanted else ())
+        yield from self._outcomes([row for row in rows if row.key in wanted])
+
+    def _outcomes(self, rows: Sequence[checks.Check]) -> Iterator[tuple[str, Outcome]]:
+        for key, outcome in checks.evaluate_each(rows, self.reader, self._last):
+            if outcome.verdict == "error":
+                raise ProofFailed(f"{key}: {outcome.finding}")
+            yield key, outcome
 
     def lacking_symptom(self) -> str:
         """Return what is missing of the symptom, in words; empty where all of it shows."""

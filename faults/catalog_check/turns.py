@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from faults.catalog_check.errors import ProofFailed
 from faults.catalog_check.scene import Scene, Seen
+from faults.checks import Outcome
 from faults.errors import ClusterError, Unreachable
 from faults.packs import WrongTurn
 
@@ -18,6 +19,9 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
     seen: Seen = {}
 
     def lacking() -> str:
+        outcomes = scene.look_at({*turn.passes, *turn.fails, *turn.breaks})
+        if lack := next(filter(None, (_lack(turn, *each) for each in outcomes)), ""):
+            return lack  # as long as people wait for it, nothing else is read
         seen.update(scene.look())
         return missing(turn, seen)
 
@@ -34,12 +38,16 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
 
 def missing(turn: WrongTurn, seen: Seen) -> str:
     """Return in words what a turn should show and does not; empty where all of it shows."""
-    for key in turn.passes:
-        if seen[key].verdict != "pass":
-            return f"{key} should pass, and says {seen[key].finding!r}"
-    for key, words in {**turn.fails, **turn.breaks}.items():
-        if seen[key].verdict != "fail" or words not in seen[key].finding:
-            return f"{key} should fail with {words!r}, and is {seen[key].verdict}: {seen[key].finding!r}"
+    return next(filter(None, (_lack(turn, key, seen[key]) for key in (*turn.passes, *turn.fails, *turn.breaks))), "")
+
+
+def _lack(turn: WrongTurn, key: str, outcome: Outcome) -> str:
+    """Return in words how a check or guard differs from what a turn says of it, if anything."""
+    words = {**turn.fails, **turn.breaks}.get(key)
+    if key in turn.passes and outcome.verdict != "pass":
+        return f"{key} should pass, and says {outcome.finding!r}"
+    if words is not None and (outcome.verdict != "fail" or words not in outcome.finding):
+        return f"{key} should fail with {words!r}, and is {outcome.verdict}: {outcome.finding!r}"
     return ""
 
 
