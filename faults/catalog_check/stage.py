@@ -34,7 +34,7 @@ DELETION_LOOK_S = 2.0
 RATION_S = 4.0
 """Until a candidate who has spent all of their share of requests has it again."""
 RETRY_S = 8.0
-"""Of the cluster's time, between two tries to inject a fault that waits for a program."""
+"""Of the cluster's time, between two tries to inject a fault that waits for a program whose time is not known yet."""
 RECOVERY_S = 60.0
 """Before a variant: what Prometheus has of a new cluster, or has lost to the variant before, is there by then."""
 FORGETTING_S = 660.0
@@ -57,6 +57,8 @@ class Stage:
     access: CandidateAccess
     shell: ToolboxShell
     before: Fingerprint = field(init=False)
+    _waited_s: dict[str, float] = field(init=False, default_factory=dict)
+    """For how long the fault of a variant had to wait for a program."""
 
     def __post_init__(self) -> None:
         self.before = fingerprint(self.kube, self.seen_namespaces)
@@ -95,10 +97,17 @@ class Stage:
         return compare(self.before, fingerprint(self.kube, self.seen_namespaces))
 
     def inject(self, run: FaultRun) -> None:
-        """Inject a planned fault. Raises ClusterError."""
+        """Inject a planned fault, with one pause where its program is known to need some. Raises ClusterError."""
+        began, known_s = self.clock.now(), self._waited_s.get(str(self.parameters), 0.0)
+
+        def waited() -> float:
+            return (self.clock.now() - began).total_seconds()
+
         with_patience(
-            lambda: services.inject_run(run_id=run.pk, holder=HOLDER), pause=lambda: self.clock.wait(RETRY_S)
+            lambda: services.inject_run(run_id=run.pk, holder=HOLDER),
+            pause=lambda: self.clock.wait(max(RETRY_S, known_s - waited())),
         )
+        self._waited_s[str(self.parameters)] = waited()
 
     def take_back(self, run: FaultRun) -> None:
         """Revert a fault. Raises ProofFailed where something is left of it."""
