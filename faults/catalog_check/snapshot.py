@@ -55,7 +55,7 @@ class Snapshot:
         left, began = list(keys), clock.now()
         for key in left:
             self._delete_one(key)
-        while left := [*filter(self._is_there, left), *self._orphans()]:
+        while left := [*filter(self._is_there, left)] or self._orphans():
             if (clock.now() - began).total_seconds() > PATIENCE_S:
                 raise ProofFailed(f"this does not go: {', '.join(key[2] for key in left)}")
             for key in left:
