@@ -135,6 +135,11 @@ class Stage:
         """Take back what the candidate made and changed, before another variant. Raises ProofFailed."""
         self._unbroken.bring_back(self.clock)
 
+    def forget_events(self) -> None:
+        """Delete the events of the variants before, which their own proofs have read."""
+        for namespace in self._readable_namespaces():
+            self.kube.delete_all("v1", "Event", namespace)
+
     def wait(self, seconds: float) -> None:
         """Wait for what is being deleted; pods may take their grace."""
         self.clock.wait(max(seconds, DELETION_LOOK_S))
@@ -189,6 +194,8 @@ class Stages:
             self._number += 1
             opened = open_stage(version, pack, parameters, f"{self._name}-{self._number}")
             self._stage = self._stack.enter_context(opened)
+        else:
+            self._stage.forget_events()
         self._stage.pack, self._stage.parameters = pack, parameters
         self._stage.clock.wait(FORGETTING_S if pack.requires.agent else RECOVERY_S)
         return self._stage

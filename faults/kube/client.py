@@ -192,6 +192,10 @@ class Kube:
             options["gracePeriodSeconds"] = grace_seconds
         self._json("DELETE", self._path(api_version, kind, namespace, name), body=options)
 
+    def delete_all(self, api_version: str, kind: str, namespace: str = "") -> None:
+        """Delete all objects of a kind in a namespace, or all of a kind that has none."""
+        self._json("DELETE", self._path(api_version, kind, namespace))
+
     def logs(
         self, namespace: str, pod: str, container: str = "", previous: bool = False, tail_lines: int | None = None
     ) -> str:

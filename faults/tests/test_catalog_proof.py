@@ -29,6 +29,9 @@ pytestmark = pytest.mark.django_db
 WALKED = {"gpu-requests", "slow-training"}
 """Packs whose repairs and refusals ``make test`` walks in ``test_catalog_*.py``, on one cluster for all."""
 
+MORE_TEXTS = 10
+"""What one variant may have to read beside what another has; its events alone are more."""
+
 BREAKS_NODES = "gpu-off-duty"
 """The pack that ``make test`` proves of those whose faults the nodes' agents let happen."""
 
@@ -65,6 +68,14 @@ def test_every_variant_does_what_its_pack_says(pack, number, practice):
     assert list(proof.fixed_s) == [solution.key for solution in bound.solutions]
     assert sorted(proof.turns) == sorted(played)
     assert proof.commands
+
+
+def test_a_proof_reads_no_events_of_the_variant_before(practice):
+    stages = Stages(f"p-{uuid.uuid4().hex[:10]}")
+    first, second = (prove(version_of(PACKS[0]), number, stages=stages, sample=True) for number in (1, 2))
+    stages.close()
+    assert (first.error, second.error) == ("", "")
+    assert second.texts < first.texts + MORE_TEXTS
 
 
 @pytest.fixture

@@ -231,6 +231,12 @@ def test_a_delete_names_the_very_object():
     assert (body["gracePeriodSeconds"], body["propagationPolicy"]) == (0, "Background")
 
 
+def test_all_objects_of_a_kind_are_deleted_by_one_request():
+    with ScriptedServer(lambda *request: (200, {}, [b"{}"])) as server:
+        server.kube.delete_all("v1", "Pod", "a")
+    assert server.requests[-1][:2] == ("DELETE", "/api/v1/namespaces/a/pods")
+
+
 def test_logs_are_text_whatever_the_container_wrote():
     with ScriptedServer(lambda *request: (200, {}, [b"a\xff\n"])) as server:
         assert server.kube.logs("a", "p", previous=True) == "a\ufffd\n"
