@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import http.client
 import json
+import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+import urllib3
 from django.conf import settings
 
 from faults import clock
@@ -20,6 +21,8 @@ from faults.errors import ClusterError, Forbidden, Invalid, NotFound, Unreachabl
 from faults.practice_shape import PracticeShape
 
 TIMEOUT_S, MAKE_TIMEOUT_S, SKIP_TIMEOUT_S = 10, 30, 60
+POOLED = 8
+"""Connections that are kept; those of more threads at once are closed after their request."""
 Obj = dict[str, Any]
 _ERRORS: dict[int, type[ClusterError]] = {400: Invalid, 401: Forbidden, 404: NotFound, 422: Invalid}
 
@@ -120,21 +123,21 @@ def _place(removed: Obj) -> str:
 
 def _ask(method: str, path: str, body: Obj | None = None, timeout_s: float = 0) -> Obj:
     url = urlsplit(settings.KUBESIM_URL)
-    connection = http.client.HTTPSConnection(
-        url.hostname or "",
-        url.port or 443,
-        timeout=timeout_s or TIMEOUT_S,
-        context=_context(settings.KUBESIM_CA_FILE),
-    )
+    pool = _pool(url.netloc, _ca_pem(settings.KUBESIM_CA_FILE), os.getpid())
     headers = {"Authorization": f"Bearer {_token(settings.KUBESIM_TOKEN_FILE)}", "Content-Type": "application/json"}
     try:
-        connection.request(method, url.path + path, json.dumps(body) if body is not None else None, headers)
-        response = connection.getresponse()
-        return _answer(response.status, response.read())
-    except (OSError, http.client.HTTPException) as exc:
-        raise _not_running(str(exc) or type(exc).__name__) from exc
-    finally:
-        connection.close()
+        response = pool.urlopen(
+            method,
+            url.path + path,
+            json.dumps(body) if body is not None else None,
+            headers,
+            retries=False,
+            redirect=False,
+            timeout=timeout_s or TIMEOUT_S,
+        )
+    except (urllib3.exceptions.HTTPError, OSError) as exc:
+        raise _not_running(str(exc).split(": ", 1)[-1] or type(exc).__name__) from exc
+    return _answer(response.status, response.data)
 
 
 def _answer(status: int, data: bytes) -> Obj:
@@ -152,16 +155,19 @@ def _answer(status: int, data: bytes) -> Obj:
     raise _ERRORS.get(status, ClusterError)(message)
 
 
-def _context(ca_file: Path) -> ssl.SSLContext:
+def _ca_pem(ca_file: Path) -> str:
     try:
-        return _context_of(ca_file.read_bytes().decode("ascii", "ignore"))
+        return ca_file.read_bytes().decode("ascii", "ignore")
     except OSError as exc:
         raise _not_running(f"{ca_file.name} cannot be read") from exc
 
 
 @lru_cache(maxsize=4)
-def _context_of(ca_pem: str) -> ssl.SSLContext:
-    return ssl.create_default_context(cadata=ca_pem)
+def _pool(place: str, ca_pem: str, process: int) -> urllib3.HTTPSConnectionPool:
+    """Return the connections of a process to a host: they are kept, and shared with none of its forks."""
+    address = urlsplit(f"https://{place}")
+    context = ssl.create_default_context(cadata=ca_pem)
+    return urllib3.HTTPSConnectionPool(address.hostname or "", address.port, maxsize=POOLED, ssl_context=context)
 
 
 def _token(token_file: Path) -> str:
