@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import django
 from django.db import connection
 
 from faults import selectors
@@ -18,6 +20,8 @@ from faults.models import ScenarioVersion
 
 MAX_CPU_S = 3.0
 """Of all processes, for a variant on average, on a machine that does nothing else."""
+ROUTES_OF_NODES = 2
+"""A route whose fault breaks nodes has to wait for their boots: it costs as much as so many others."""
 Case = tuple[ScenarioVersion, int]
 
 
@@ -32,23 +36,37 @@ def cases(versions: Iterable[ScenarioVersion], variant: int = 0) -> list[Case]:
 
 
 def prove_all(found: Sequence[Case], *, jobs: int, report: Callable[[VariantProof], object]) -> list[VariantProof]:
-    """Prove each, ``jobs`` at a time; ``report`` is told of each as it ends. Returned are they in the order given."""
-    with ThreadPoolExecutor(jobs) as pool:
+    """Prove each, ``jobs`` at a time; ``report`` is told of each as it ends. Returned are they in the order given.
+
+    Each job is a process: threads would wait for each other's turn at every answer of their clusters. So ``report``,
+    which is called there, has to be a function of a module.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(jobs, mp_context=context, initializer=django.setup) as pool:
         shares = [pool.submit(_prove_share, place, share, report) for place, share in enumerate(_shares(found, jobs))]
         proofs = {(proof.slug, proof.number): proof for share in shares for proof in share.result()}
     return [proofs[selectors.pack_of(version).slug, number] for version, number in found]
 
 
 def _shares(found: Sequence[Case], jobs: int) -> list[list[Case]]:
-    """Return the variants of each pack, in several lists only where there are fewer packs than ``jobs``.
+    """Return the variants of each pack, the most work first, so that no long list is begun when all others end.
 
+    A pack has several lists only where there are fewer packs than ``jobs``.
     A stage is for one pack, and kept while it is played; to make one costs as much as to prove a variant.
     """
     versions = dict.fromkeys(version for version, _ in found)
     parts = -(-jobs // max(len(versions), 1))
     cases_of = {version: [case for case in found if case[0] == version] for version in versions}
     shares = [rows[first::parts] for rows in cases_of.values() for first in range(parts)]
-    return sorted(filter(None, shares), key=len, reverse=True)
+    return sorted(filter(None, shares), key=lambda share: sum(map(_work, share)), reverse=True)
+
+
+def _work(case: Case) -> int:
+    """Return about how much work a proof is, in routes."""
+    version, number = case
+    pack = selectors.pack_of(version)
+    bound = pack.bind(parameters=pack.variants[number - 1])
+    return len(bound.solutions + bound.wrong_turns) * (ROUTES_OF_NODES if pack.requires.agent else 1)
 
 
 def _prove_share(place: int, share: Sequence[Case], report: Callable[[VariantProof], object]) -> list[VariantProof]:
@@ -64,7 +82,7 @@ def _prove_share(place: int, share: Sequence[Case], report: Callable[[VariantPro
         return proofs
     finally:
         stages.discard()
-        connection.close()  # this thread's
+        connection.close()
 
 
 def _end(stages: Stages, last: VariantProof) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -27,7 +28,8 @@ from sessions.rehearsal import installation
 
 START_SECONDS = 60.0
 POLL_SECONDS = 0.1
-JOBS = 2
+JOBS = 2 * (os.cpu_count() or 1)
+"""More than there are processors: of two jobs on one, one computes while the other waits for its cluster."""
 
 
 class Command(BaseCommand):
@@ -43,7 +45,7 @@ class Command(BaseCommand):
         """Declare the options."""
         parser.add_argument("--scenario", metavar="SLUG", help="this pack only (default: all)")
         parser.add_argument("--variant", metavar="N", type=int, default=0, help="this variant only, from 1")
-        parser.add_argument("--jobs", metavar="N", type=int, default=JOBS, help="so many at a time (default: 2)")
+        parser.add_argument("--jobs", metavar="N", type=int, default=JOBS, help=f"as many at once (default: {JOBS})")
         parser.add_argument(
             "--table-only",
             action="store_true",
@@ -90,7 +92,7 @@ class Command(BaseCommand):
         with _practice_host():
             call_command("migrate", verbosity=0)
             found = cases([row for row in services.seed_catalog() if slug in (None, row.scenario.slug)], number)
-            proofs = prove_all(found, jobs=jobs, report=self._report)
+            proofs = prove_all(found, jobs=jobs, report=_report)
             each = (processor_s() - before) / len(found)
         self.stdout.write(
             f"{len(found)} variants in {monotonic() - began:.0f} s, {each:.1f} s of processor time each"
@@ -99,24 +101,26 @@ class Command(BaseCommand):
             self.stderr.write(f"That is more than {MAX_CPU_S:g} s: see that nothing else runs, or make it cheaper.")
         return proofs
 
-    def _report(self, proof: VariantProof) -> None:
-        name = f"{proof.slug} {proof.number}"
-        if not proof.ok:
-            self.stderr.write(f"{name}: {proof.error}")
-            return
-        repaired = ", ".join(f"{key} {seconds:.1f} s" for key, seconds in proof.fixed_s.items())
-        self.stdout.write(
-            f"{name}: symptom after {proof.symptom_s:.1f} s; repaired by {repaired}; "
-            f"not by {', '.join(proof.turns) or 'anything else'}; {proof.texts} texts tell nothing"
-        )
-        self.stdout.flush()
-
     def _write(self, proofs: Sequence[VariantProof], path: Path) -> None:
         """Write the table, with what it has had of variants that were not proven now."""
         known_packs = [selectors.pack_of(version) for version in services.seed_catalog()]
         known = table.read(path.read_text(encoding="utf-8")) if path.exists() else {}
         path.write_text(table.render(known_packs, known | table.measure(known_packs, proofs)), encoding="utf-8")
         self.stdout.write(f"Wrote {path}")
+
+
+def _report(proof: VariantProof) -> None:
+    """Print what came of a proof, in the process that has made it."""
+    name = f"{proof.slug} {proof.number}"
+    if not proof.ok:
+        print(f"{name}: {proof.error}", file=sys.stderr, flush=True)
+        return
+    repaired = ", ".join(f"{key} {seconds:.1f} s" for key, seconds in proof.fixed_s.items())
+    print(
+        f"{name}: symptom after {proof.symptom_s:.1f} s; repaired by {repaired}; "
+        f"not by {', '.join(proof.turns) or 'anything else'}; {proof.texts} texts tell nothing",
+        flush=True,
+    )
 
 
 def _check(options: dict[str, Any]) -> None:
