@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from faults.engine import Fingerprint, compare, fingerprint
 from faults.errors import ClusterError
 from faults.kube.client import Kube
 from faults.models import Cluster, FaultRun, ScenarioVersion
-from faults.packs import Pack
+from faults.packs import AccessRule, Pack
 from faults.services import CandidateAccess, ToolboxShell
 
 T = TypeVar("T")
@@ -31,6 +31,8 @@ TOKEN_S = 24 * 3600
 """Of the cluster's time, which is moved on by minutes."""
 MAX_TRIES = 6
 DELETION_LOOK_S = 2.0
+PATIENCE_S = 120.0
+"""Of the cluster's time, for nodes to have their devices again."""
 RATION_S = 4.0
 """Until a candidate who has spent all of their share of requests has it again."""
 RETRY_S = 8.0
@@ -51,6 +53,7 @@ class Stage:
     version: ScenarioVersion
     pack: Pack
     parameters: Mapping[str, str]
+    rights: Sequence[AccessRule]
     cluster: Cluster
     clock: ClusterClock
     environment: FaultRun
@@ -66,6 +69,7 @@ class Stage:
         rules = environment.all_rules(self.namespaces, rails, box)
         self._writable = WritableObjects(self.kube, rules, self.namespaces)
         self._unbroken = self.snapshot()
+        self._devices = self._devices_now()
         pause = partial(self.clock.wait, RATION_S)
         self.readable = Readable(self.shell.kube, self.access, self._readable_namespaces(), pause)
 
@@ -84,9 +88,14 @@ class Stage:
         """The namespaces in which the pack reads or changes objects."""
         return [*self.namespaces, *self.pack.existing]
 
-    def fits(self, version: ScenarioVersion, pack: Pack) -> bool:
-        """Return whether another variant can be played here: nobody has more rights than its pack gives."""
-        return version == self.version and pack.access == self.pack.access
+    def fits(self, version: ScenarioVersion, pack: Pack, parameters: Mapping[str, str]) -> bool:
+        """Return whether another variant can be played here: nobody has more rights than its pack gives.
+
+        Rights may name nodes, which are chosen when a variant is planned.
+        """
+        if version != self.version:
+            return False
+        return selectors.bound_pack(_plan(version, pack, parameters, self.cluster)).access == self.rights
 
     def plan(self) -> FaultRun:
         """Plan the fault once more."""
@@ -132,11 +141,21 @@ class Stage:
         rows.write_back()
 
     def tidy(self) -> None:
-        """Take back what the candidate made and changed, before another variant. Raises ProofFailed."""
-        self._unbroken.bring_back(self.clock)
+        """Take back what the candidate made and changed, before another fault. Raises ProofFailed.
 
-    def forget_events(self) -> None:
-        """Delete the events of the variants before, which their own proofs have read."""
+        Then a node's device plugin may still be starting, and without its GPUs the node would not be chosen again.
+        """
+        self._unbroken.bring_back(self.clock)
+        waited = 0.0
+        while (lacking := self._devices.items() - self._devices_now().items()) and waited < PATIENCE_S:
+            self.clock.wait(DELETION_LOOK_S)
+            waited += DELETION_LOOK_S
+        if lacking:
+            raise ProofFailed(f"nodes do not get their devices back: {sorted(lacking)}")
+
+    def forget(self, seconds: float) -> None:
+        """Let the end of a variant be so long ago, and delete its events, which its own proof has read."""
+        self.clock.wait(seconds)
         for namespace in self._readable_namespaces():
             self.kube.delete_all("v1", "Event", namespace)
 
@@ -147,6 +166,15 @@ class Stage:
     def end_session(self) -> None:
         """Take the environment back. Raises ProofFailed where something is left of the session."""
         expect_nothing_left("the session", self._revert(self.environment))
+
+    def _devices_now(self) -> dict[tuple[str, str], str]:
+        """Return how many devices of each kind every node has to give."""
+        return {
+            (node["metadata"]["name"], device): count
+            for node in self.kube.list("v1", "Node")
+            for device, count in node["status"]["allocatable"].items()
+            if "/" in device
+        }
 
     def _revert(self, run: FaultRun) -> FaultRun:
         return with_patience(lambda: services.revert_run(run_id=run.pk, holder=HOLDER, wait=self.wait))
@@ -175,7 +203,8 @@ def open_stage(version: ScenarioVersion, pack: Pack, parameters: Mapping[str, st
         time = ClusterClock(cluster.name)
         entered = services.candidate_shell(run=run, kubeconfig=access.kubeconfig, clock=time, meanwhile=time.passing)
         with entered as shell:
-            yield Stage(version, pack, parameters, cluster, time, session, access, shell)
+            rights = selectors.bound_pack(run).access
+            yield Stage(version, pack, parameters, rights, cluster, time, session, access, shell)
 
 
 class Stages:
@@ -189,15 +218,16 @@ class Stages:
 
     def stage_for(self, version: ScenarioVersion, pack: Pack, parameters: Mapping[str, str]) -> Stage:
         """Return the stage for a variant. Raises ProofFailed where the session before leaves something."""
-        if self._stage is None or not self._stage.fits(version, pack):
+        recovery_s = FORGETTING_S if pack.requires.agent else RECOVERY_S
+        if self._stage is not None:
+            self._stage.forget(recovery_s)
+        if self._stage is None or not self._stage.fits(version, pack, parameters):
             self.close()
             self._number += 1
             opened = open_stage(version, pack, parameters, f"{self._name}-{self._number}")
             self._stage = self._stack.enter_context(opened)
-        else:
-            self._stage.forget_events()
+            self._stage.clock.wait(recovery_s)
         self._stage.pack, self._stage.parameters = pack, parameters
-        self._stage.clock.wait(FORGETTING_S if pack.requires.agent else RECOVERY_S)
         return self._stage
 
     def close(self) -> None:
