@@ -159,7 +159,8 @@ class CronJobController(Keeper):
         spec, ended = cron["spec"], [found for found in owned if jobs.finished(found) is not None]
         gone = []
         for kind, limit in (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit")):
-            found = sorted((each for each in ended if is_true(each, kind)), key=_begun)
+            done = [each for each in ended if is_true(each, kind)]
+            found = sorted(done, key=lambda job: (job["status"].get("startTime", ""), job["metadata"]["name"]))
             for old in found[: max(0, len(found) - spec.get(limit, len(found)))]:
                 if not is_ending(old):
                     await self.remove(cron, self.jobs, old)
@@ -209,10 +210,6 @@ def _newest(schedule: Schedule, since: datetime, now: datetime) -> tuple[datetim
 
 def _when(cron: Obj) -> tuple[str, str]:
     return cron["spec"]["schedule"], cron["spec"].get("timeZone") or ""
-
-
-def _begun(job: Obj) -> tuple[str, str]:
-    return job["status"].get("startTime", ""), job["metadata"]["name"]
 
 
 def _reference(job: Obj) -> Obj:

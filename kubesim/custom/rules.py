@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -253,10 +252,6 @@ def _seen_object(value: Obj, schema: Obj, *, whole: bool) -> Obj:
     return found
 
 
-def _date(text: str) -> datetime:
-    return timestamp(f"{text}T00:00:00Z")
-
-
 _READ: dict[str, Callable[[str], Any]] = {
-    "date-time": timestamp, "date": _date, "duration": duration,
+    "date-time": timestamp, "date": lambda text: timestamp(f"{text}T00:00:00Z"), "duration": duration,
 }  # fmt: skip

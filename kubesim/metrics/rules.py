@@ -156,14 +156,19 @@ def _alert(rule: Rule, group: Group, source: Database, sample: Sample, now: floa
 
 
 def _since(rule: Rule, group: Group, source: Database, labels: Labels, now: float) -> float:
-    """Return since when an alert holds, looked back as far as its ``for`` needs and an hour more."""
-    since, at = now, now
+    """Return since when an alert holds: looked back to when that was known, or by its ``for`` and an hour more."""
+    since, at, alert = now, now, (rule.expr, *sorted(labels.items()))
+    known, known_at = source.held.get(alert, (now, now))
     while at > now - rule.for_s - 3600:
         at -= group.interval_s
+        if at <= known_at < now:
+            since = known
+            break
         vector = engine.instant(source, rule.expr, at)
         if isinstance(vector, (float, str)) or all(sample.labels != labels for sample in vector):
             break
         since = at
+    source.held[alert] = since, now
     return since
 
 

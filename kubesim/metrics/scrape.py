@@ -155,6 +155,8 @@ class Database:
 
     def __init__(self) -> None:
         self.targets: list[Target] = []
+        self.held: dict[tuple[object, ...], tuple[float, float]] = {}
+        """Since when an alert holds, and until when that was seen."""
 
     def select(self, matches: Sequence[Match], start: float, end: float) -> Iterable[Scraped]:
         """Return the series that match and may have samples between ``start`` and ``end``."""

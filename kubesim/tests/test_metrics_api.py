@@ -154,6 +154,16 @@ def test_alerts_wait_and_then_fire(server, board):
     assert [rule["type"] for rule in group["rules"]] == ["alerting", "alerting", "recording"]
 
 
+def test_an_alert_is_active_since_the_same_moment_whenever_it_is_looked_at(server):
+    def active_at(now):
+        alerts = ask(server, "alerts", now=now)["alerts"]
+        return {alert["labels"]["gpu"]: alert["activeAt"] for alert in alerts}
+
+    first = active_at(START + 120)
+    assert first
+    assert [active_at(START + passed) for passed in (127, 140, 900)] == [first] * 3
+
+
 @pytest.mark.parametrize(
     ("path", "parameters", "status", "text"),
     [
