@@ -23,6 +23,7 @@ MAX_CPU_S = 3.0
 ROUTES_OF_NODES = 2
 """A route whose fault breaks nodes has to wait for their boots: it costs as much as so many others."""
 Case = tuple[ScenarioVersion, int]
+Report = Callable[[VariantProof], object]
 
 
 def cases(versions: Iterable[ScenarioVersion], variant: int = 0) -> list[Case]:
@@ -35,17 +36,23 @@ def cases(versions: Iterable[ScenarioVersion], variant: int = 0) -> list[Case]:
     ]
 
 
-def prove_all(found: Sequence[Case], *, jobs: int, report: Callable[[VariantProof], object]) -> list[VariantProof]:
+def prove_all(found: Sequence[Case], *, jobs: int, report: Report) -> list[VariantProof]:
     """Prove each, ``jobs`` at a time; ``report`` is told of each as it ends. Returned are they in the order given.
 
     Each job is a process: threads would wait for each other's turn at every answer of their clusters. So ``report``,
     which is called there, has to be a function of a module.
     """
+    shares = _shares(found, jobs)
+    proven = _prove_share(0, shares[0], report) if len(shares) == 1 else _prove_shares(shares, jobs, report)
+    proofs = {(proof.slug, proof.number): proof for proof in proven}
+    return [proofs[selectors.pack_of(version).slug, number] for version, number in found]
+
+
+def _prove_shares(shares: Sequence[Sequence[Case]], jobs: int, report: Report) -> list[VariantProof]:
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=django.setup) as pool:
-        shares = [pool.submit(_prove_share, place, share, report) for place, share in enumerate(_shares(found, jobs))]
-        proofs = {(proof.slug, proof.number): proof for share in shares for proof in share.result()}
-    return [proofs[selectors.pack_of(version).slug, number] for version, number in found]
+        running = [pool.submit(_prove_share, place, share, report) for place, share in enumerate(shares)]
+        return [proof for share in running for proof in share.result()]
 
 
 def _shares(found: Sequence[Case], jobs: int) -> list[list[Case]]:
@@ -69,7 +76,7 @@ def _work(case: Case) -> int:
     return len(bound.solutions + bound.wrong_turns) * (ROUTES_OF_NODES if pack.requires.agent else 1)
 
 
-def _prove_share(place: int, share: Sequence[Case], report: Callable[[VariantProof], object]) -> list[VariantProof]:
+def _prove_share(place: int, share: Sequence[Case], report: Report) -> list[VariantProof]:
     proofs: list[VariantProof] = []
     stages = Stages(f"proof-{place}")
     try:
