@@ -359,15 +359,10 @@ class Rebooter(Janitor):
 
     source, kind, resource = "janitor", "RebootNode", REBOOTS
 
-    def __init__(self, context: Context, post: Post) -> None:
-        super().__init__(context, post)
-        self._boots: dict[str, str] = {}
-
     async def carry_out(self, order: Obj) -> str:
         """Send the signal."""
         name = order["spec"]["nodeName"]
         try:
-            self._boots[order["metadata"]["name"]] = (await self._node(name))["status"]["nodeInfo"]["bootID"]
             self.post.machines.reboot(name)
         except (KeyError, ApiError):
             return f"node {name} not found"
@@ -379,11 +374,8 @@ class Rebooter(Janitor):
             node = await self._node(order["spec"]["nodeName"])
         except ApiError:
             return False
-        ready, before = condition_of(node["status"], "Ready"), self._boots.get(order["metadata"]["name"])
-        booted = before != node["status"]["nodeInfo"]["bootID"]
-        if before is None:  # this program has begun anew since; a machine that is off counts as ready for 40 s
-            booted = ready.get("lastTransitionTime", "") > order["status"]["startTime"]
-        return ready.get("status") == "True" and booted
+        ready = condition_of(node["status"], "Ready")  # which a machine that is off counts as for 40 s
+        return ready.get("status") == "True" and ready["lastTransitionTime"] > order["status"]["startTime"]
 
     async def _node(self, name: str) -> Obj:
         return await self.client.get("nodes", name)
