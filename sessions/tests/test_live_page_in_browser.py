@@ -32,6 +32,10 @@ WATCH = """() => {
   const note = () => words.textContent && window.words.push(words.textContent);
   new MutationObserver(note).observe(words, { childList: true });
 }"""
+GUTTER = """(rows) => Math.min(...rows.map((row) => {
+  const right = (one) => one.getBoundingClientRect().right;
+  return right(row) - Math.max(...[...row.querySelectorAll(":scope > .row > *:not(.opt-2)")].map(right));
+}))"""
 WIDE = [width for width in WIDTHS if width >= 1024]
 
 
@@ -95,6 +99,19 @@ def test_gpus_the_broken_pod_and_the_candidate_are_seen_without_scrolling_and_al
     resize(page, 390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert box(page, ".who")["width"] >= 100
+
+
+def test_the_model_of_the_gpus_keeps_clear_of_the_edge_of_its_cell_on_a_phone(page):
+    resize(page, 390)
+    assert page.locator(".nodes > li").evaluate_all(GUTTER) >= 12
+
+
+def test_the_buttons_of_the_fault_dialog_are_seen_without_scrolling(page):
+    resize(page, 390)
+    tall = '<div style="block-size: 2000px"></div><div class="actions"><button id="probe">Inject</button></div>'
+    page.locator("#gpu-fault").evaluate("(one, html) => { one.innerHTML = html; }", tall)
+    page.locator("#gpu-fault-dialog").evaluate("(dialog) => dialog.showModal()")
+    expect(page.locator("#probe")).to_be_in_viewport(ratio=1)
 
 
 def test_each_pod_takes_one_line_in_which_the_end_of_its_name_is_seen(page):
