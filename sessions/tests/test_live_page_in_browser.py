@@ -103,12 +103,15 @@ def test_gpus_the_broken_pod_and_the_candidate_are_seen_without_scrolling_and_al
 
 def test_the_model_of_the_gpus_keeps_clear_of_the_edge_of_its_cell_on_a_phone(page):
     resize(page, 390)
+    wide = "(all) => { for (const one of all) one.style.inlineSize = '110px'; }"  # as eight GPUs with readings are
+    page.locator(".nodes .cells").evaluate_all(wide)
     assert page.locator(".nodes > li").evaluate_all(GUTTER) >= 12
 
 
 def test_the_buttons_of_the_fault_dialog_are_seen_without_scrolling(page):
     resize(page, 390)
-    tall = '<div style="block-size: 2000px"></div><div class="actions"><button id="probe">Inject</button></div>'
+    effects = '<h2 tabindex="-1" autofocus>Inject a fault</h2>' + "<p>An effect.</p>" * 100
+    tall = f'{effects}<div class="actions"><button id="probe">Inject</button></div>'
     page.locator("#gpu-fault").evaluate("(one, html) => { one.innerHTML = html; }", tall)
     page.locator("#gpu-fault-dialog").evaluate("(dialog) => dialog.showModal()")
     expect(page.locator("#probe")).to_be_in_viewport(ratio=1)
