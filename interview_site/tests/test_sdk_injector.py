@@ -23,9 +23,13 @@ class Interrupted(Kube):
     def replace(self, kind, namespace, body):
         if not self.is_quick:
             self.is_quick = True
-            other = Kube(self.access)
-            found = other.get(kind, namespace, body["metadata"]["name"])
-            other.replace(kind, namespace, found | {"metadata": found["metadata"] | {"labels": {"quick": "yes"}}})
+            labels = {"labels": {"quick": "yes"}}
+            Kube(self.access).change(
+                kind,
+                namespace,
+                body["metadata"]["name"],
+                lambda found: found | {"metadata": found["metadata"] | labels},
+            )
         return super().replace(kind, namespace, body)
 
 
