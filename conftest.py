@@ -57,6 +57,21 @@ def wait_until(answers, process: subprocess.Popen, seconds: float = START_SECOND
             process.wait(timeout=0.05)
 
 
+def start_guide(folder: Path, port: int, seconds: float, *words: str) -> subprocess.Popen[bytes]:
+    """Start ``manage.py guide`` and wait until it has written ``kubeconfig`` in a folder, where ``log`` is too."""
+    kubeconfig = folder / "kubeconfig"
+    command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "guide", *words]
+    with (folder / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [*command, "--kubeconfig", str(kubeconfig), "--port", str(port)],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TMPDIR": str(folder)},
+        )
+    wait_until(kubeconfig.exists, process, seconds)
+    return process
+
+
 def stop(process: subprocess.Popen) -> None:
     """End a process we started, politely first."""
     process.send_signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import ROOT, free_port, wait_until
+from conftest import ROOT, free_port, start_guide, wait_until
 from deploy.testcluster.testcluster import PROGRAMS
 from torture.dump import compare, dump
 from torture.real_cluster import BINARIES
@@ -34,9 +34,8 @@ EXAMPLES = (
 START_S, EXAMPLE_S, SERVICE_S, END_S = 240, 1800, 600, 240
 MAX_LOOKS = 60
 NAMESPACE, GRAPH = "dynamo-oviya", "dynamographdeployment/vllm-v1-disagg-router"
-needed = (*PROGRAMS, "kubectl")
-found = {name: shutil.which(name, path=f"{BINARIES}{os.pathsep}{os.environ['PATH']}") for name in needed}
-missing = [name for name, path in found.items() if path is None]
+PLACES = f"{BINARIES}{os.pathsep}{os.environ['PATH']}"
+missing = [name for name in (*PROGRAMS, "kubectl") if shutil.which(name, path=PLACES) is None]
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.torture,
@@ -102,26 +101,11 @@ def before(admin: Path) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def guide(admin: Path, before: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGuide]:
     folder, port = tmp_path_factory.mktemp("guide"), free_port()
-    process = start(admin, folder, port)
+    process = start_guide(folder, port, START_S, "--on", str(admin))
     yield RealGuide(process, folder / "kubeconfig", f"http://localhost:{port}", folder / "log")
     if process.poll() is None:
         process.terminate()
         process.wait(END_S)
-
-
-def start(admin: Path, folder: Path, port: int) -> subprocess.Popen[bytes]:
-    """Start the guide, and wait until it is ready."""
-    kubeconfig = folder / "kubeconfig"
-    command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "guide", "--on", str(admin)]
-    with (folder / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [*command, "--kubeconfig", str(kubeconfig), "--port", str(port)],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(folder)},
-        )
-    wait_until(kubeconfig.exists, process, START_S)
-    return process
 
 
 @pytest.mark.parametrize("example", EXAMPLES)
@@ -150,7 +134,7 @@ def test_a_killed_guide_is_taken_over_and_nothing_of_it_stays(
     guide.process.send_signal(signal.SIGKILL)
     guide.process.wait()
     assert "namespace/dynamo-oviya" in guide.kubectl("get", "namespaces", "-o", "name")
-    process = start(admin, tmp_path, free_port())
+    process = start_guide(tmp_path, free_port(), START_S, "--on", str(admin))
     process.send_signal(signal.SIGTERM)
     assert process.wait(END_S) == 0, (tmp_path / "log").read_text()
     assert compare(before, dump(admin)) == []

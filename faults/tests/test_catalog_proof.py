@@ -30,7 +30,7 @@ WALKED = {"gpu-requests", "slow-training"}
 """Packs whose repairs and refusals ``make test`` walks in ``test_catalog_*.py``, on one cluster for all."""
 
 MORE_TEXTS = 10
-"""What one variant may have to read beside what another has; its events alone are more."""
+"""Texts that one variant may have to read beside those that another has; its events alone are more."""
 
 BREAKS_NODES = "gpu-off-duty"
 """The pack that ``make test`` proves of those whose faults the nodes' agents let happen."""

@@ -20,7 +20,7 @@ from subprocess import PIPE, STDOUT
 
 import pytest
 
-from conftest import ROOT, free_port, wait_until
+from conftest import ROOT, free_port, start_guide, wait_until
 
 GUIDE = "gpu-fault-injection-guide.md"
 SDK = ROOT / "faults" / "sdk"
@@ -108,18 +108,9 @@ class Guide:
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory):
     folder, port = tmp_path_factory.mktemp("guide"), free_port()
-    kubeconfig, log = folder / "kubeconfig", folder / "log"
-    command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "guide"]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [*command, "--kubeconfig", str(kubeconfig), "--port", str(port)],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, "TMPDIR": str(folder)},
-        )
-    wait_until(kubeconfig.exists, process, START_S)
+    process = start_guide(folder, port, START_S)
     sdk = shutil.copytree(SDK, folder / "sdk")
-    yield Guide(process, kubeconfig, port, log, sdk)
+    yield Guide(process, folder / "kubeconfig", port, folder / "log", sdk)
     if process.poll() is None:
         process.kill()
         process.wait()

@@ -59,7 +59,7 @@ class Program:
 
     @cached_property
     def ending(self) -> Exit | None:
-        """How it ends by itself, whatever it repeats until then; None for a program that keeps running."""
+        """Its end by itself, whatever it repeats until then; None for a program that keeps running."""
         return next((out for out in self.run(FOREVER_S, 0) if isinstance(out, Exit)), None)
 
     def lines(self, until: float) -> Iterator[Line]:

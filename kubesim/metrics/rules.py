@@ -17,6 +17,7 @@ from kubesim.metrics.promql.values import NAME, Labels, QueryError, Sample, numb
 from kubesim.metrics.scrape import Database
 
 INTERVAL_S = 60.0
+MOST_HELD = 10_000
 _PLACE = re.compile(r"\{\{\s*(?:\$labels\.(\w+)|\$(value)|(?:\$value)\s*\|\s*(?:humanize|printf [^}]*))\s*\}\}")
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
 
@@ -168,6 +169,8 @@ def _since(rule: Rule, group: Group, source: Database, labels: Labels, now: floa
         if isinstance(vector, (float, str)) or all(sample.labels != labels for sample in vector):
             break
         since = at
+    if len(source.held) >= MOST_HELD:
+        source.held.clear()  # what is forgotten is looked for again
     source.held[alert] = since, now
     return since
 

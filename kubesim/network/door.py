@@ -45,7 +45,7 @@ UPGRADE = {
 }
 """What asks for a WebSocket, where the answer is only read for why there is none."""
 LASTING = re.compile(r"[?&](?:watch|follow)=(?:1|true)\b")
-"""What asks for an answer that ends late, or never."""
+"""Requests for an answer that ends late, or never."""
 KEPT = ("content-type", "warning", "retry-after", "location", "audit-id", "allow", "www-authenticate")
 DROPPED = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "upgrade"})
 

@@ -114,7 +114,7 @@ def _begin_in_guide_mode(options: dict[str, Any]) -> None:
 
 
 Started = tuple[subprocess.Popen[bytes], Cluster, str]
-"""What simulates, the cluster, and its kubeconfig."""
+"""The process that simulates, the cluster, and its kubeconfig."""
 
 
 def _practice(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) -> Started:
