@@ -21,10 +21,11 @@ class Booting(BaseHTTPRequestHandler):
     def do_GET(self):
         self.server.asked += 1
         boots = self.server.asked <= 3
+        problem = {**BOOTING, "code": self.server.code}
         self.send_response(503 if boots else 200)
         self.send_header("Retry-After", "5")
         self.end_headers()
-        self.wfile.write(json.dumps(BOOTING if boots else {"status": "healthy"}).encode())
+        self.wfile.write(json.dumps(problem if boots else {"status": "healthy"}).encode())
 
     def log_message(self, *args):
         """Print nothing."""
@@ -49,9 +50,9 @@ def other_program():
 
 
 @contextmanager
-def serving(handler):
+def serving(handler, code=BOOTING["code"]):
     server = HTTPServer(("127.0.0.1", 0), handler)
-    server.asked = 0
+    server.asked, server.code = 0, code
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -73,11 +74,12 @@ def test_another_program_on_the_port_is_told_from_the_api(other_program):
     assert caught.value.code == "no_api"
 
 
-def test_a_node_that_boots_is_waited_for_longer_than_an_answer():
+@pytest.mark.parametrize("code", ["node_boots", "agent_silent"])
+def test_a_node_that_boots_is_waited_for_longer_than_an_answer(code):
     waited = []
-    with serving(Booting) as url:
+    with serving(Booting, code) as url:
         client = FaultInjectionClient(url, timeout=1, wait=waited.append)
         assert client.health_check() == {"status": "healthy"}
     assert waited == [5.0] * 3
-    with serving(Booting) as url, pytest.raises(FaultInjectionError, match="boots the node a. Wait."):
+    with serving(Booting, code) as url, pytest.raises(FaultInjectionError, match="boots the node a. Wait."):
         FaultInjectionClient(url, patience=1, wait=waited.append).health_check()
