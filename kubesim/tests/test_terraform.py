@@ -13,6 +13,7 @@ from kubesim.terraform.fmt import formatted
 from kubesim.terraform.schema import quantity
 from kubesim.terraform.state import dump, parse, parsed_address
 from kubesim.terraform.syntax import parse as parse_file
+from kubesim.terraform.worker import HARD_CPU_S
 from kubesim.tests.shell_world import machine, run
 
 LANGUAGE = r"""
@@ -221,7 +222,8 @@ async def test_a_hostile_workspace_ends_in_a_clear_error(name, monkeypatch):
     assert status == 1
     assert problem in " ".join(said.replace("│", "").split()), said[:600]
     assert "root:" not in said
-    assert time.process_time() - began + runs[0].used < 2
+    assert time.process_time() - began < 0.4  # here, where the cluster runs; the worker has a time of its own
+    assert runs[0].used <= HARD_CPU_S == 2
 
 
 @pytest.mark.parametrize("path", BROKEN)
