@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from faults.injectors import isolation
 from faults.packs import AccessRule
 from faults.packs.model import DIRECT_PLACEMENT, EPHEMERAL_CONTAINERS, PRIVILEGED_PODS
 
@@ -18,15 +19,12 @@ Obj = dict[str, Any]
 SHARED = "shared"
 QUOTA = "workload-quota"
 LIMIT_RANGE = "container-defaults"
-NETWORK_POLICY = "namespace-isolation"
 POLICY = "workload-policy"
 NO_TOKENS = "service account tokens may not be mounted"
 MAX_PODS = 50
 MAX_CONTAINERS = 20
 MIN_GPUS = 8
 _ADMISSION = "admissionregistration.k8s.io/v1"
-_NAME_LABEL = "kubernetes.io/metadata.name"
-_NODE_LOCAL_DNS = "169.254.20.10/32"  # the one link-local address that pods may ask, and only for names
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +120,7 @@ def objects(rails: Guardrails, namespaces: Sequence[str], visitors: Sequence[str
     inside = [
         make
         for name in namespaces
-        for make in (_quota(rails, name), _limit_range(rails, name), _network_policy(name, namespaces, visitors))
+        for make in (_quota(rails, name), _limit_range(rails, name), isolation.policy(name, namespaces, visitors))
     ]
     return [*inside, policy(rails, namespaces), _policy_binding(rails)]
 
@@ -182,35 +180,6 @@ def _limit_range(rails: Guardrails, namespace: str) -> Obj:
     }
 
 
-def _network_policy(namespace: str, namespaces: Sequence[str], visitors: Sequence[str]) -> Obj:
-    """Selecting every pod in both directions denies all that is not named: no metadata server, no other tenant."""
-    tenants = _peer(namespaces)
-    dns = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
-    spec = {
-        "podSelector": {},
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": [{"from": [tenants, _peer(["monitoring", *visitors])]}],
-        "egress": [
-            {"to": [tenants]},
-            {"to": [_peer(["kube-system"]), {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], "ports": dns},
-        ],
-    }
-    return {
-        "apiVersion": "networking.k8s.io/v1",
-        "kind": "NetworkPolicy",
-        "metadata": {"name": NETWORK_POLICY, "namespace": namespace},
-        "spec": spec,
-    }
-
-
-def _peer(namespaces: Sequence[str]) -> Obj:
-    return {"namespaceSelector": _selector(namespaces)}
-
-
-def _selector(namespaces: Sequence[str]) -> Obj:
-    return {"matchExpressions": [{"key": _NAME_LABEL, "operator": "In", "values": list(namespaces)}]}
-
-
 def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
     """Return the admission policy."""
     return {
@@ -220,7 +189,7 @@ def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
         "spec": {
             "failurePolicy": "Fail",
             "matchConstraints": {
-                "namespaceSelector": _selector(namespaces),
+                "namespaceSelector": isolation.named(namespaces),
                 "resourceRules": [_rule(["CREATE"], "pods"), _rule(["CREATE", "UPDATE"], "services")],
             },
             "variables": [

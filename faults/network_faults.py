@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from faults.engine.ports import Obj
-from faults.injectors import StepError
-from faults.injectors.network import BETWEEN, CUSTOM, Network
+from faults.injectors import StepError, isolation
+from faults.injectors.isolation import ManyLabels, Partition
+from faults.injectors.network import BETWEEN, CUSTOM, TENANTS, Network, policy
 
 PARTITIONS = (*BETWEEN, CUSTOM)
 COMPONENT = "nvidia.com/dynamo-component-type"
@@ -83,12 +84,14 @@ def policies(
     target: Mapping[str, str],
     more: Mapping[str, Any],
     blocks: Blocks,
+    tenants: Sequence[str],
     labelled: bool,
 ) -> list[Obj]:
     """Return the policies that make a partition. ``labelled``: they say what they are, for whoever looks.
 
     ``blocks`` are around the pods of ``source``, in place of what the partition's name says. ``more`` are the fields
-    ``ports``, ``block`` and ``dns`` of the engine's step. Raises WrongPartition.
+    ``ports``, ``block`` and ``dns`` of the engine's step. ``tenants`` are the namespaces that the session's isolation
+    opens to each other, where there is one. Raises WrongPartition.
     """
     specs = [{"partition": partition, "source": source, **more}]
     if partition in BETWEEN and partition != "worker_worker":
@@ -99,7 +102,16 @@ def policies(
         specs[0]["ports"] = [*blocks.ports]
     names = [name if number == 1 else f"{name}-{number}" for number in range(1, len(specs) + 1)]
     pairs = zip(names, specs, strict=True)
-    return [_made({"namespace": namespace, "name": each, **spec}, blocks, labelled) for each, spec in pairs]
+    common = {"namespace": namespace, **({TENANTS: tenants} if tenants else {})}
+    return [_made({**common, "name": each, **spec}, blocks, labelled) for each, spec in pairs]
+
+
+def parted(policies: Sequence[Obj], tenants: Sequence[str]) -> Partition:
+    """Return what makes the policies close pods that the session's isolation opens. Raises WrongPartition."""
+    try:
+        return isolation.parted(policies, tenants)
+    except ManyLabels as exc:
+        raise WrongPartition(str(exc)) from exc
 
 
 def _blocked(pods: Mapping[str, str], blocks: Blocks) -> Iterator[Obj]:
@@ -119,12 +131,22 @@ def _made(spec: Obj, blocks: Blocks, labelled: bool) -> Obj:
         kind.check(spec)
     except StepError as exc:
         raise WrongPartition(f"{exc.where}: {exc}") from exc
-    made: Obj = kind.changes(spec)[0].object
+    made = policy(spec)
     if blocks.open_namespaces and spec["partition"] == CUSTOM:
+        _refuse_beyond(spec, blocks.open_namespaces)
         _open(made["spec"], blocks.open_namespaces)
     if labelled:
         made["metadata"]["labels"] = dict(LABELLED)
     return made
+
+
+def _refuse_beyond(spec: Obj, namespaces: Sequence[str]) -> None:
+    """Refuse namespaces that a session's isolation keeps out. Raises WrongPartition."""
+    tenants = spec.get(TENANTS, namespaces)
+    if beyond := sorted({*namespaces} - {*tenants}):
+        raise WrongPartition(
+            f"{beyond[0]} stays closed to {spec['namespace']}, which may talk with {', '.join(tenants)}."
+        )
 
 
 def _open(closed: Obj, namespaces: Sequence[str]) -> None:
@@ -139,3 +161,9 @@ def _open(closed: Obj, namespaces: Sequence[str]) -> None:
 def step(made: Obj) -> Obj:
     """Return the engine's step that creates an object, and whose undo deletes exactly this one."""
     return {"kind": "manifest", "spec": {"objects": [made]}}
+
+
+def last_step(part: Partition) -> Obj:
+    """Return the engine's step that takes the opening of all pods out of the isolation; its undo restores it."""
+    spec = {"target": part.target.dump(), "type": "json", "patch": [*part.operations]}
+    return {"kind": "patch", "spec": spec}

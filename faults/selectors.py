@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -18,6 +18,7 @@ from faults.engine.node_agents import SESSION, AgentLease
 from faults.errors import FaultError, Unanswered
 from faults.guardrails import Guardrails
 from faults.injectors import changes as fault_changes
+from faults.injectors.network import TENANTS
 from faults.kube import addresses
 from faults.kube.client import Kube
 from faults.kube.config import Access, parse
@@ -75,7 +76,15 @@ def changes_of(run: FaultRun) -> list[Change]:
         return environment.changes(namespaces_of(run), guardrails_of(run), toolbox_of(run), agents_of(run))
     if run.purpose == FaultRun.Purpose.API:
         return fault_changes([InjectStep(**step) for step in run.parameters[STEPS]], lease_of(run))
-    return fault_changes(bound_pack(run).inject, lease_of(run))
+    return fault_changes(_with_tenants(run, bound_pack(run).inject), lease_of(run))
+
+
+def _with_tenants(run: FaultRun, steps: Sequence[InjectStep]) -> Sequence[InjectStep]:
+    """Let partitions know all namespaces of the session: those of its other scenarios are open to these, too."""
+    if not any(TENANTS in step.spec for step in steps) or (beside := environment_beside(run)) is None:
+        return steps
+    tenants = {TENANTS: namespaces_of(beside)}
+    return [replace(step, spec={**step.spec, **tenants}) if TENANTS in step.spec else step for step in steps]
 
 
 def lease_of(run: FaultRun) -> AgentLease:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,7 +18,7 @@ from faults.api.problems import ApiProblem
 from faults.api.recording import caller_of, recorded
 from faults.api.schemas import REFUSED, InjectedOut, injected
 from faults.errors import NotFound, NotYet
-from faults.guardrails import NETWORK_POLICY
+from faults.injectors import isolation
 from faults.jobs import holder_name
 from faults.kube.client import Kube
 from faults.models import Cluster, InjectedFault
@@ -26,6 +27,8 @@ from faults.network_faults import NATS, Blocks, WrongPartition
 from faults.services.api_tokens import INJECT
 
 Obj = dict[str, Any]
+Made = tuple[Sequence[Obj], list[Obj]]
+"""The objects of a fault, and the engine's steps that make it."""
 router = Router(tags=["network"])
 
 
@@ -83,12 +86,11 @@ def _planned(body: NetworkFaultIn, kind: str, cluster: Cluster) -> services.Plan
     name = f"fault-injection-{fault_id.replace('_', '-')}" if in_guide else f"traffic-rules-{secrets.token_hex(3)}"
     seconds = body.duration or services.MAX_FAULT_SECONDS
     try:
-        made = _made(body, name, selectors.kube_for(cluster), seconds, in_guide)
+        made, steps = _made(body, name, selectors.kube_for(cluster), seconds, in_guide)
     except WrongPartition as exc:
         raise ApiProblem(422, "partition_invalid", str(exc), "Read /api/v1/openapi.json.") from exc
     details = {**body.dict(), "objects": [one["metadata"]["name"] for one in made]}
     target = f"{body.parameters.namespace}/{name}"
-    steps = [network_faults.step(one) for one in made]
     where = body.parameters.namespace
     return services.PlannedFault(fault_id, kind, target, steps, seconds, details=details, namespace=where)
 
@@ -105,24 +107,37 @@ def _refuse_strangers(body: NetworkFaultIn) -> None:
         raise ApiProblem(422, "ports_unsupported", text, "Use mode networkpolicy with block_ports.")
 
 
-def _made(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: bool) -> list[Obj]:
-    """Return the objects that make a fault. Raises WrongPartition, ApiProblem and ClusterError."""
+def _made(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: bool) -> Made:
+    """Return what makes a fault. Raises WrongPartition, ApiProblem and ClusterError."""
+    if body.mode == "networkpolicy":
+        return _partition(body, name, kube, labelled)
+    _require_chaos_mesh(kube)
+    made = _weathered(body, name, kube, seconds, labelled)
+    return made, [network_faults.step(one) for one in made]
+
+
+def _weathered(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: bool) -> list[Obj]:
     wanted = body.parameters
     source, target = _sides(body, kube)
-    if body.mode == "chaos_mesh":
-        _require_chaos_mesh(kube)
-        return network_chaos.objects(
-            name=name,
-            namespace=wanted.namespace,
-            source=source,
-            targets=[*([NATS] if wanted.target_nats else []), *(wanted.target_specific_pods or [])] or [target],
-            weather=_weather(wanted),
-            seconds=seconds,
-            labelled=labelled,
-        )
-    _refuse_open_namespace(kube, wanted.namespace)
+    return network_chaos.objects(
+        name=name,
+        namespace=wanted.namespace,
+        source=source,
+        targets=[*([NATS] if wanted.target_nats else []), *(wanted.target_specific_pods or [])] or [target],
+        weather=_weather(wanted),
+        seconds=seconds,
+        labelled=labelled,
+    )
+
+
+def _partition(body: NetworkFaultIn, name: str, kube: Kube, labelled: bool) -> Made:
+    """Return the policies of a partition, and the steps that make it: in a session's own namespaces, one more."""
+    wanted = body.parameters
+    source, target = _sides(body, kube)
+    fence = _isolation(kube, wanted.namespace)
+    tenants = isolation.tenants_of(fence) if fence else []
     more = {key: value for key in ("ports", "block", "dns") if (value := getattr(wanted, key)) is not None}
-    return network_faults.policies(
+    made = network_faults.policies(
         name=name,
         namespace=wanted.namespace,
         partition=body.partition_type,
@@ -130,19 +145,36 @@ def _made(body: NetworkFaultIn, name: str, kube: Kube, seconds: int, labelled: b
         target=target,
         more=more,
         blocks=_blocks(wanted),
+        tenants=tenants,
         labelled=labelled,
     )
+    if not fence:
+        return made, [network_faults.step(one) for one in made]
+    part = network_faults.parted(made, tenants)
+    _refuse_second(fence, made)
+    return part.policies, [*map(network_faults.step, part.policies), network_faults.last_step(part)]
 
 
-def _refuse_open_namespace(kube: Kube, namespace: str) -> None:
-    """Refuse partitions where pods reach each other by a policy of the session: policies only ever add to that.
+def _isolation(kube: Kube, namespace: str) -> Obj | None:
+    """Return the policy by which a session's namespaces are open to each other; None where there is none.
 
-    Raises ApiProblem and ClusterError.
+    Raises ApiProblem where another one has its name, since policies only ever add to what is open, and ClusterError.
     """
     with suppress(NotFound):
-        kube.get("networking.k8s.io/v1", "NetworkPolicy", NETWORK_POLICY, namespace)
-        text = f"By NetworkPolicy {NETWORK_POLICY} all pods of {namespace} reach each other: nothing would be cut."
+        found = kube.get(isolation.API_VERSION, "NetworkPolicy", isolation.NETWORK_POLICY, namespace)
+        if isolation.tenants_of(found):
+            return found
+        text = f"NetworkPolicy {isolation.NETWORK_POLICY} of {namespace} is none of a session's: what it opens stays."
         raise ApiProblem(409, "partition_without_effect", text, "Choose another namespace, or mode chaos_mesh.")
+    return None
+
+
+def _refuse_second(fence: Obj, made: Sequence[Obj]) -> None:
+    """Refuse to close a direction in which another partition's policies open the other pods."""
+    if not isolation.is_whole(fence, made):
+        namespace = fence["metadata"]["namespace"]
+        text = f"A session's namespace has one partition in each direction, and {namespace} has another."
+        raise ApiProblem(409, "partition_in_force", text, "End that one, or use mode chaos_mesh.")
 
 
 def _sides(body: NetworkFaultIn, kube: Kube) -> tuple[dict[str, str], dict[str, str]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from faults.engine.actions import Change
 from faults.engine.model import KEPT, LAST_APPLIED, MANAGER, Record, Target
 from faults.engine.ports import ClusterPort, Neighbours, Obj
 from faults.engine.stuck import kubectl_name
@@ -42,7 +43,7 @@ class Manifest(Kind[Create]):
     deletes = True
     verb = "Creating"
 
-    def changes(self, spec: Obj) -> Sequence[Create]:
+    def changes(self, spec: Obj) -> Sequence[Change]:
         """Return one creation for each object of the file."""
         return [Create(obj) for obj in spec["objects"]]
 

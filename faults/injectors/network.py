@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+from faults.engine.actions import Change
 from faults.engine.ports import Obj
+from faults.injectors import isolation
 from faults.injectors.kinds import Schema, StepError
 from faults.injectors.manifest import Create, Manifest
+from faults.injectors.patch import PatchObject
 
 BETWEEN = ("frontend_worker", "worker_nats", "worker_worker")
 """Partitions between pods of one namespace; the words say who is kept from whom."""
 CUSTOM = "custom"
 BLOCKS = ("ingress", "egress", "all")
 MAX_PORT = 65535
+TENANTS = "tenants"
+"""Key of a planned step: the session's own namespaces, where the partition is in one of them. No pack writes it."""
 _LABELS: Schema = {
     "type": "object",
     "minProperties": 1,
@@ -27,7 +32,10 @@ _DNS = {
 
 
 class Network(Manifest):
-    """Keeps pods of a namespace from each other by a NetworkPolicy; taken back by deleting exactly this policy."""
+    """Keeps pods of a namespace from each other by a NetworkPolicy; taken back by deleting exactly this policy.
+
+    In a session's own namespaces their isolation is changed as well, and restored.
+    """
 
     name = "network"
     since = 2
@@ -50,11 +58,14 @@ class Network(Manifest):
     required = ("namespace", "name", "partition", "source")
     verb = "Partitioning"
 
-    def changes(self, spec: Obj) -> Sequence[Create]:
-        """Return the creation of the policy."""
-        meta = {"name": spec["name"], "namespace": spec["namespace"]}
-        policy = {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta}
-        return [Create({**policy, "spec": _spec(spec)}, injector=self.name)]
+    def changes(self, spec: Obj) -> Sequence[Change]:
+        """Return the creation of the policy; in a session's own namespaces, with room made for it."""
+        made = policy(spec)
+        if TENANTS not in spec:
+            return [Create(made, injector=self.name)]
+        part = isolation.parted([made], spec[TENANTS])
+        creations = [Create(each, injector=self.name) for each in part.policies]
+        return [*creations, PatchObject(part.target, [*part.operations], injector=self.name, patch_type="json")]
 
     def check(self, spec: Obj) -> None:
         """Refuse unknown partitions, and fields that a partition does not have."""
@@ -71,13 +82,24 @@ class Network(Manifest):
                 raise StepError("target", f"is needed for partition: {partition}")
         for field in sorted(unfit & spec.keys()):
             raise StepError(field, f"has no meaning for partition: {partition}")
+        if TENANTS in spec:
+            try:
+                isolation.parted([policy(spec)], spec[TENANTS])
+            except isolation.ManyLabels as exc:
+                raise StepError("target" if "target" in spec else "source", str(exc)) from exc
+
+
+def policy(spec: Obj) -> Obj:
+    """Return the NetworkPolicy of a step."""
+    meta = {"name": spec["name"], "namespace": spec["namespace"]}
+    return {"apiVersion": isolation.API_VERSION, "kind": "NetworkPolicy", "metadata": meta, "spec": _spec(spec)}
 
 
 def _spec(spec: Obj) -> Obj:
     if spec["partition"] == CUSTOM:
         return _closed(spec)
     source, target = spec["source"], spec.get("target", spec["source"])
-    rules = [{"from": [*_all_but(source), _elsewhere(spec["namespace"])]}]
+    rules = [{"from": [*_all_but(source), *_elsewhere(spec)]}]
     if "ports" in spec:
         rules.append({"from": [{"podSelector": {"matchLabels": source}}], "ports": [*_ports_but(spec["ports"])]})
     return {"podSelector": {"matchLabels": target}, "policyTypes": ["Ingress"], "ingress": rules}
@@ -100,9 +122,14 @@ def _all_but(labels: Mapping[str, str]) -> Iterator[Any]:
         yield {"podSelector": {"matchExpressions": [{"key": key, "operator": "NotIn", "values": [value]}]}}
 
 
-def _elsewhere(namespace: str) -> Obj:
-    expression = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
-    return {"namespaceSelector": {"matchExpressions": [expression]}}
+def _elsewhere(spec: Obj) -> Iterator[Obj]:
+    """Yield the peers of other namespaces: of a session's own ones, or all."""
+    others = [name for name in spec.get(TENANTS, []) if name != spec["namespace"]]
+    if others:
+        yield isolation.among(others)
+    elif TENANTS not in spec:
+        row = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [spec["namespace"]]}
+        yield {"namespaceSelector": {"matchExpressions": [row]}}
 
 
 def _ports_but(ports: Sequence[int]) -> Iterator[Obj]:

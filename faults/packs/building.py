@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from faults.checks.model import (
@@ -21,6 +21,7 @@ from faults.checks.model import (
     StateRead,
 )
 from faults.injectors.call import server_of
+from faults.injectors.network import TENANTS, Network
 from faults.packs import shell_lines, workspaces
 from faults.packs.model import (
     Criterion,
@@ -120,12 +121,14 @@ def criterion(row: Obj) -> Criterion:
     return Criterion(row["key"], row["title"], row["weight"], row["source"], anchors, row.get("kind", ""))
 
 
-def inject_step(row: Obj, source: Source) -> InjectStep:
-    """Return one change, with the objects of its file, or with the workspace."""
+def inject_step(row: Obj, source: Source, own: Sequence[str]) -> InjectStep:
+    """Return one change, with the objects of its file, or with the workspace; ``own`` are the pack's namespaces."""
     spec = _with_objects(row, source.manifests, leave_out=("kind", "variants"))
     if row["kind"] == workspaces.STEP:
         code = {"code": workspaces.whole(source.workspace), "changes": workspaces.changes_in(source.workspace)}
         spec |= {"workspace": source.document["workspace"], **code}
+    if row["kind"] == Network.name and row["namespace"] in own:
+        spec |= {TENANTS: list(own)}
     return InjectStep(row["kind"], spec)
 
 

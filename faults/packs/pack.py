@@ -147,7 +147,8 @@ class Pack:
         document = substitute(only.of_variant(self.template.document, variant), names)
         code = workspaces.filled(self.template.workspace, names)
         source = Source(document, substitute(self.template.manifests, names), {}, code)
-        return [building.inject_step(row, source) for row in document.get("inject", [])]
+        own = [*self.namespaces.values()]
+        return [building.inject_step(row, source, own) for row in document.get("inject", [])]
 
     def variants_with(self, parameters: Mapping[str, str]) -> list[Variant]:
         """Return the variants that have these values, at least one. Raises ``PackError``."""
@@ -183,7 +184,7 @@ class Pack:
             needs_free=tuple(document.get("needs-free", [])),
             variants=building.variants(document),
             cluster_values=requires.build_values(document),
-            inject=tuple(building.inject_step(step, source) for step in document["inject"]),
+            inject=tuple(building.inject_step(step, source, [*namespaces.values()]) for step in document["inject"]),
             symptom=tuple(building.condition(row) for row in document["symptom"]),
             symptom_seconds=float(document.get("symptom_seconds", SYMPTOM_SECONDS)),
             checks=tuple(building.check(row) for row in document["checks"]),

@@ -12,7 +12,6 @@ from jsonschema.exceptions import best_match
 from faults.checks.model import AccessRead, CommandRead, ObjectRead, PageRead, PlanRead, StateRead
 from faults.engine.model import Target
 from faults.injectors import KINDS, Kind, StepError
-from faults.injectors.network import Network
 from faults.packs import building
 from faults.packs.errors import PackError
 from faults.packs.model import Obj, Source
@@ -20,7 +19,6 @@ from faults.packs.model import Obj, Source
 DOCUMENT = "scenario.yaml"
 COMMON = {"kind", "variants"}
 """The fields of every step, whatever its kind."""
-UNPARTED = "pods of the session's own namespaces may always reach each other; a partition needs one named in existing"
 NAMESPACES_SINCE = 2
 """The first ``schema`` in which a pack names all namespaces that it reads or changes."""
 
@@ -82,8 +80,6 @@ def check_namespaces(source: Source) -> None:
             raise PackError(DOCUMENT, where, f"{target.kind} has no namespace; remove shared from requires.tiers")
         check_namespace(where, target.namespace, known)
     for where, kind, spec in _steps(source):
-        if isinstance(kind, Network) and spec["namespace"] in own:
-            raise PackError(DOCUMENT, f"{where}.namespace", UNPARTED)
         for namespace in kind.read_namespaces(spec):
             check_namespace(where, namespace, known)
     for where, namespace in _read_namespaces(document):
@@ -115,7 +111,8 @@ def _validator(kind: str) -> Draft202012Validator:
 
 def _steps(source: Source) -> Iterator[tuple[str, Kind[Any], Obj]]:
     for number, step in enumerate(source.document["inject"]):
-        spec = building.inject_step(step, source).spec
+        own = [f"${{namespace.{name}}}" for name in source.document["namespaces"]]
+        spec = building.inject_step(step, source, own).spec
         yield f"inject.{number}", KINDS[step["kind"]], spec
 
 

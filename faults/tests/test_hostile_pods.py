@@ -16,6 +16,7 @@ import time as machine_time
 import urllib.error
 import urllib.request
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,13 @@ import yaml
 from faults import environment, guardrails, selectors, services
 from faults.errors import ClusterError, Forbidden, Invalid
 from faults.guardrails import Grant
+from faults.injectors import isolation
+from faults.injectors.isolation import NETWORK_POLICY
+from faults.injectors.network import TENANTS
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.packs.rights import former_rules
+from faults.services import PlannedFault
 from faults.tests import hostile
 from faults.tests.conftest import deadline
 
@@ -172,7 +177,7 @@ def test_what_is_there_cannot_be_changed_into_something_hostile(place, candidate
         ("ServiceAccount", "v1", "default", {"automountServiceAccountToken": True}),
         ("ResourceQuota", "v1", guardrails.QUOTA, {"spec": {"hard": {"pods": "9999"}}}),
         ("LimitRange", "v1", guardrails.LIMIT_RANGE, {"spec": {"limits": []}}),
-        ("NetworkPolicy", "networking.k8s.io/v1", guardrails.NETWORK_POLICY, {"spec": {"egress": [{}]}}),
+        ("NetworkPolicy", "networking.k8s.io/v1", NETWORK_POLICY, {"spec": {"egress": [{}]}}),
         ("Role", "rbac.authorization.k8s.io/v1", environment.ROLE, {"rules": []}),
     ):
         with pytest.raises((Forbidden, Invalid)):
@@ -185,7 +190,7 @@ def test_what_is_there_cannot_be_changed_into_something_hostile(place, candidate
     for kind, api_version, name in (
         ("ResourceQuota", "v1", guardrails.QUOTA),
         ("LimitRange", "v1", guardrails.LIMIT_RANGE),
-        ("NetworkPolicy", "networking.k8s.io/v1", guardrails.NETWORK_POLICY),
+        ("NetworkPolicy", "networking.k8s.io/v1", NETWORK_POLICY),
         ("ValidatingAdmissionPolicy", "admissionregistration.k8s.io/v1", guardrails.POLICY),
         ("ValidatingAdmissionPolicyBinding", "admissionregistration.k8s.io/v1", guardrails.POLICY),
     ):
@@ -226,6 +231,36 @@ def test_pods_reach_each_other_and_names_but_neither_other_tenants_nor_the_metad
     eventually(lambda: candidate.get("v1", "Pod", "client", home)["status"].get("phase") == "Succeeded")
     said = candidate.logs(home, "client").splitlines()
     assert [line for line in said if "wget" not in line] == ["mine", "names", "done"]
+
+
+def test_a_partition_leaves_the_isolation_of_the_namespace_as_it_was(place, admin, home):
+    def specs():
+        return {
+            obj["metadata"]["name"]: obj["spec"] for obj in admin.list(isolation.API_VERSION, "NetworkPolicy", home)
+        }
+
+    before = specs()
+    apart = {"namespace": home, "name": "rules", "partition": "custom", "source": {"app": "web"}, "block": "all"}
+    step = {"kind": "network", "spec": {**apart, "dns": False, TENANTS: [home]}}
+    planned = PlannedFault("network_custom-1", "network_custom", f"{home}/rules", [step], 600, namespace=home)
+    services.inject_fault(cluster=place.cluster, planned=planned, by="tests", holder="test")
+    between = specs()
+    assert between.keys() - before.keys() == {"rules", "rules-others", "rules-others-2"}
+    left = between[NETWORK_POLICY]
+    assert (len(left["ingress"][0]["from"]), left.get("egress", []), left["policyTypes"]) == (
+        1, [], ["Ingress", "Egress"],
+    )  # fmt: skip
+    second = {"kind": "network", "spec": {**step["spec"], "name": "more"}}
+    with pytest.raises(Invalid):
+        services.inject_fault(
+            cluster=place.cluster,
+            planned=replace(planned, fault_id="network_custom-2", steps=[second]),
+            by="tests",
+            holder="test",
+        )
+    assert specs() == between
+    fault = services.recover_fault(cluster=place.cluster, fault_id="network_custom-1", holder="test")
+    assert (fault.run.residue, specs()) == ([], before)
 
 
 def address(kube, namespace, name):

@@ -344,10 +344,12 @@ def test_stored_packs_of_the_first_form_are_read_as_before(edit):
     assert "delete is no kind of step in this schema; it needs schema: 2; valid are: manifest, patch" in message
 
 
-def test_a_partition_in_a_namespace_of_the_session_is_refused_since_it_would_cut_nothing(edit):
+def test_a_partition_in_a_namespace_of_the_session_makes_room_in_its_isolation(edit):
     step = {"kind": "network", "name": "rules", "partition": "worker_worker", "source": {"app": "a"}}
-    inside = edit(lambda d: d["inject"].append({**step, "namespace": "${namespace.workloads}"}))
-    assert "inject.2.namespace: pods of the session's own namespaces may always reach each other" in refused(inside)
+    inside = packs.parse(edit(lambda d: d["inject"].append({**step, "namespace": "${namespace.workloads}"})))
+    own = inside.bind({"workloads": "ml-training"}).inject[-1]
+    assert own.spec["tenants"] == ["ml-training"]
+    assert [change.action for change in KINDS["network"].changes(own.spec)] == ["delete", "delete", "restore"]
     tiers = {"tiers": ["practice", "dedicated"]}
     there = edit(
         lambda d: [
@@ -356,7 +358,9 @@ def test_a_partition_in_a_namespace_of_the_session_is_refused_since_it_would_cut
             d["requires"].update(tiers),
         ]
     )
-    assert packs.parse(there).inject[-1].kind == "network"
+    assert "tenants" not in packs.parse(there).inject[-1].spec
+    given = {**step, "namespace": "${namespace.workloads}", "tenants": ["everybody"]}
+    assert "network has no such field" in refused(edit(lambda d: d["inject"].append(given)))
 
 
 def test_a_pack_names_every_namespace_that_it_reads_or_changes(edit):

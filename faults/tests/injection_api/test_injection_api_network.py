@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from faults.guardrails import NETWORK_POLICY
+from faults.injectors import isolation
 from faults.tests.injection import NETWORK
 from faults.tests.test_hostile_pods import eventually
 
@@ -21,7 +21,7 @@ PARTITION = {
 
 
 def policies(kube):
-    return {obj["metadata"]["name"]: obj for obj in kube.list("networking.k8s.io/v1", "NetworkPolicy", "default")}
+    return {obj["metadata"]["name"]: obj for obj in kube.list(isolation.API_VERSION, "NetworkPolicy", "default")}
 
 
 def test_a_partition_is_a_policy_that_goes_with_the_fault(program, kube):
@@ -36,16 +36,55 @@ def test_a_partition_is_a_policy_that_goes_with_the_fault(program, kube):
 
 
 def test_a_partition_that_would_cut_nothing_is_refused_with_the_policy_that_keeps_it_open(program, kube):
-    meta = {"name": NETWORK_POLICY, "namespace": "default"}
+    meta = {"name": isolation.NETWORK_POLICY, "namespace": "default"}
     spec = {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{}]}
-    kube.create({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec})
+    kube.create({"apiVersion": isolation.API_VERSION, "kind": "NetworkPolicy", "metadata": meta, "spec": spec})
     try:
         status, body = program.send("POST", NETWORK, PARTITION)
         assert (status, body["code"]) == (409, "partition_without_effect")
-        assert NETWORK_POLICY in json.dumps(body)
-        assert [*policies(kube)] == [NETWORK_POLICY]
+        assert isolation.NETWORK_POLICY in json.dumps(body)
+        assert [*policies(kube)] == [isolation.NETWORK_POLICY]
     finally:
-        kube.delete("networking.k8s.io/v1", "NetworkPolicy", NETWORK_POLICY, "default")
+        kube.delete(isolation.API_VERSION, "NetworkPolicy", isolation.NETWORK_POLICY, "default")
+
+
+@pytest.fixture
+def fence(kube):
+    """The isolation of a session whose namespaces are default and other."""
+    made = kube.create(isolation.policy("default", ["default", "other"], ["toolbox"]))
+    yield made["spec"]
+    kube.delete(isolation.API_VERSION, "NetworkPolicy", isolation.NETWORK_POLICY, "default")
+
+
+def test_a_partition_in_a_sessions_namespace_makes_room_in_its_isolation_and_gives_it_back(program, kube, fence):
+    status, body = program.send("POST", NETWORK, PARTITION)
+    assert (status, body["status"]) == (200, "active")
+    made = policies(kube)
+    left = made.pop(isolation.NETWORK_POLICY)["spec"]
+    assert (left["ingress"][0]["from"], left["egress"]) == (fence["ingress"][0]["from"][1:], fence["egress"])
+    others = next(policy["spec"] for name, policy in made.items() if name.endswith("-others"))
+    assert others["podSelector"]["matchExpressions"] == [{"key": "app", "operator": "NotIn", "values": ["worker"]}]
+    assert others["ingress"][0]["from"] == fence["ingress"][0]["from"][:1]
+    assert program.send("DELETE", f"/api/v1/faults/{body['fault_id']}")[1]["status"] == "recovered"
+    assert {name: policy["spec"] for name, policy in policies(kube).items()} == {isolation.NETWORK_POLICY: fence}
+
+
+def test_a_sessions_namespace_has_one_partition_in_each_direction(program, kube, fence):
+    def custom(block, **more):
+        wanted = {"namespace": "default", "block": block, **more}
+        body = {**PARTITION, "partition_type": "custom", "parameters": wanted}
+        status, answer = program.send("POST", NETWORK, body)
+        return answer["status"] if status == 200 else answer["code"]
+
+    assert custom("all", allow_namespaces=["kube-system"]) == "partition_invalid"  # the isolation keeps it out
+    assert custom("ingress", allow_namespaces=["other"]) == "active"
+    assert custom("all") == "partition_in_force"
+    assert custom("egress", dns=False) == "active"
+    closed = policies(kube)[isolation.NETWORK_POLICY]["spec"]
+    assert (closed["ingress"][0]["from"], closed.get("egress", [])) == (fence["ingress"][0]["from"][1:], [])
+    _, body = program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
+    assert body["policies_deleted"] == 4
+    assert {name: policy["spec"] for name, policy in policies(kube).items()} == {isolation.NETWORK_POLICY: fence}
 
 
 def test_a_policy_does_not_tell_candidates_what_it_is_for(program, kube):
