@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import hmac
 import pkgutil
 import shutil
 import socket
@@ -20,13 +21,13 @@ from aiohttp import web
 
 import kubesim
 from kubesim import cluster_process, clusterfile, image, sharing
-from kubesim.api.answers import tell
+from kubesim.api.answers import json_response, tell
 from kubesim.cel.program import compiled
 from kubesim.clock import RealClock
 from kubesim.control import Control, control_token
 from kubesim.errors import Obj
 from kubesim.forkserver import ForkServer, give_memory_back
-from kubesim.front import Front
+from kubesim.front import Front, token_of
 from kubesim.host import Host
 from kubesim.image import Image
 from kubesim.kubeconfig import server_url
@@ -139,7 +140,7 @@ async def _front(
     await processes.connect(reader, writer)
     control = Control(host, authority.pem.decode(), guide=guide)
     async with AsyncExitStack() as stack:
-        runner = _runner(control)
+        runner = _runner(control, token.encode())
         await runner.setup()
         stack.push_async_callback(close, runner, sock)
         stack.push_async_callback(host.stop)
@@ -153,12 +154,16 @@ async def _front(
         await stop.wait()
 
 
-def _runner(control: Control) -> web.AppRunner:
-    """Return what serves the control API on connections that it is given."""
+def _runner(control: Control, token: bytes) -> web.AppRunner:
+    """Return what serves the control API on connections that it is given; only a new one leads to a cluster."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        response = await control.handle(request, request.path.split("/")[2:])
-        response.force_close()  # only a new connection leads to a cluster
+        given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        known = hmac.compare_digest(token_of(b"\r\nauthorization:" + given), token)
+        if known and request.path.startswith("/control"):
+            return await control.handle(request, request.path.split("/")[2:])
+        response = json_response({"error": "This connection belongs to the control API; open another one."}, 421)
+        response.force_close()
         return response
 
     app = web.Application(client_max_size=MAX_BODY)

@@ -21,7 +21,6 @@ class GuideApi(HttpServer):
     def __init__(self, post: Post) -> None:
         self._post = post
         self._door: Door | None = None
-        self._ending: asyncio.Task[None] | None = None
 
     def stop(self) -> None:
         """Let go of every connection."""

@@ -94,7 +94,6 @@ class Telemetry:
         self._monitors: dict[str, tuple[Monitor, Obj, PodNetwork, dict[str, Probe]]] = {}
         self._sights: dict[str, Sight] = {}
         self._mounted: dict[tuple[str, ...], Obj] = {}
-        self._ending: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
         self._refresh: Timer | None = None
         self._looking: asyncio.Task[None] | None = None
