@@ -35,13 +35,18 @@ class Snapshot:
         """
         now = self._objects.read()
         changed = {key for key, obj in now.items() if not self._is_as_before(key, obj)}
-        replaced = {key for key in changed & self._before.keys() if key[3] not in self._own}
+        replaced = {key for key in changed & self._before.keys() if self._is_put_back(key, now[key])}
         self._delete(changed - replaced, clock)
         for key in replaced:
             self._replace(key, self._before[key])
         for key, obj in self._before.items():
             if key not in now or key in changed - replaced:
                 self._kube.create(_as_made(obj), field_manager=MANAGER)
+
+    def _is_put_back(self, key: Key, obj: Obj) -> bool:
+        """Tell whether an object gets its fields again, and is not made anew: others', and what has no status."""
+        is_same_one = self._before[key]["metadata"]["uid"] == obj["metadata"]["uid"]
+        return key[3] not in self._own or (is_same_one and "status" not in obj)
 
     def _is_as_before(self, key: Key, obj: Obj) -> bool:
         before = self._before.get(key)
@@ -91,9 +96,12 @@ class Snapshot:
 
 
 def _as_made(obj: Obj) -> Obj:
-    """Return an object as it was once applied; what was never applied, without what the cluster has added."""
+    """Return an object as it was once applied, so without what the cluster has added to it.
+
+    What was never applied, or has no status, so that nothing was added, is as it was: a fault may have changed it.
+    """
     applied = (obj["metadata"].get("annotations") or {}).get(LAST_APPLIED)
-    if applied is None:
+    if applied is None or "status" not in obj:
         return {**_without(obj, "status"), "metadata": _without(obj["metadata"], "uid", "resourceVersion")}
     made: Obj = json.loads(applied)
     annotations = {**(made["metadata"].get("annotations") or {}), LAST_APPLIED: applied}

@@ -19,6 +19,8 @@ BLOCKS = ("ingress", "egress", "all")
 MAX_PORT = 65535
 TENANTS = "tenants"
 """Key of a planned step: the session's own namespaces, where the partition is in one of them. No pack writes it."""
+_NAME = r"^([a-z0-9]|\$\{[a-z.-]+\})(([a-z0-9-]|\$\{[a-z.-]+\}){0,61}([a-z0-9]|\$\{[a-z.-]+\}))?$"
+"""A name of an object, in which a pack may have placeholders."""
 _LABELS: Schema = {
     "type": "object",
     "minProperties": 1,
@@ -41,7 +43,7 @@ class Network(Manifest):
     since = 2
     fields: ClassVar = {
         "namespace": {"type": "string", "minLength": 1},
-        "name": {"type": "string", "pattern": "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"},
+        "name": {"type": "string", "pattern": _NAME},
         "partition": {"type": "string"},
         "source": _LABELS,
         "target": _LABELS,

@@ -359,6 +359,8 @@ def test_a_partition_in_a_namespace_of_the_session_makes_room_in_its_isolation(e
         ]
     )
     assert "tenants" not in packs.parse(there).inject[-1].spec
+    named = {**step, "namespace": "${namespace.workloads}", "name": "${parameter.job}-rules"}
+    assert packs.parse(edit(lambda d: d["inject"].append(named))).bind().inject[-1].spec["name"].endswith("-rules")
     given = {**step, "namespace": "${namespace.workloads}", "tenants": ["everybody"]}
     assert "network has no such field" in refused(edit(lambda d: d["inject"].append(given)))
 
