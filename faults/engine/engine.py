@@ -58,6 +58,7 @@ class Engine:
         """
         known = {record.index: record for record in self._journal.records()}
         blind: list[_Step] = []
+        done: list[Record] = []
         for index, change in enumerate(changes[first:], first):
             record = known.get(index)
             if record is not None and record.state is State.APPLIED and not (mend and not self._holds(record)):
@@ -65,10 +66,10 @@ class Engine:
             if not self._actions[change.action].looks:
                 blind.append((index, change, record))
                 continue
-            self._make(blind, report)
+            done = self._make(blind, report, done)
             blind = []
-            self._make([(index, change, record)], report)
-        self._make(blind, report)
+            done = self._make([(index, change, record)], report, done)
+        self._commit_or_undo(self._make(blind, report, done))
 
     def revert(self, report: Report = lambda line: None, only: Callable[[Record], bool] | None = None) -> list[Stuck]:
         """Take every step back, namespaces first, then the last one first; return those that could not be.
@@ -112,15 +113,18 @@ class Engine:
         is_namespace = (record.target.api_version, record.target.kind) == ("v1", "Namespace")
         return is_namespace and self._action(record).deletes
 
-    def _make(self, steps: Sequence[_Step], report: Report) -> None:
-        """Make changes in order. Their undos are committed together, and so is what became of them: each commit is a
-        write to the disk and to the cluster. A change whose plan is a look at the cluster is alone in ``steps``."""
-        records = [self._plan(*step) for step in steps]
-        planned = [record for record, (_, _, old) in zip(records, steps, strict=True) if record is not old]
-        if planned:
-            self._journal.save(*planned)
-        done: list[Record] = []
+    def _make(self, steps: Sequence[_Step], report: Report, done: list[Record]) -> list[Record]:
+        """Make changes in order; return those that are made and not yet marked so, which ``done`` is of earlier ones.
+
+        Each commit is a write to the disk and to the cluster. So the undos of all are committed together, with the
+        marks of what was made before. A change whose plan is a look at the cluster is alone in ``steps``.
+        """
         try:
+            records = [self._plan(*step) for step in steps]
+            planned = [record for record, (_, _, old) in zip(records, steps, strict=True) if record is not old]
+            if planned:
+                marked, done = done, []
+                self._commit_or_undo(marked, planned)
             for record, (_, change, _) in zip(records, steps, strict=True):
                 action = self._actions[change.action]
                 report(f"{action.verb} {change.target}")
@@ -131,7 +135,7 @@ class Engine:
         except (ClusterError, StaleEpoch):
             self._commit_or_undo(done)
             raise
-        self._commit_or_undo(done)
+        return done
 
     def _plan(self, index: int, change: Change, record: Record | None) -> Record:
         """Return the undo; that of an earlier attempt is kept while it still tells the truth."""
@@ -141,13 +145,13 @@ class Engine:
             return record
         return action.plan(self._cluster, index, change, self._neighbours)
 
-    def _commit_or_undo(self, done: Sequence[Record]) -> None:
-        """Mark steps as made. A worker that was overtaken while its writes were under way takes them back, unless
-        the new holder has made the steps its own."""
-        if not done:
+    def _commit_or_undo(self, done: Sequence[Record], planned: Sequence[Record] = ()) -> None:
+        """Mark steps as made, and commit the undos of the next. A worker that was overtaken while its writes were
+        under way takes them back, unless the new holder has made the steps its own."""
+        if not done and not planned:
             return
         try:
-            self._journal.save(*done)
+            self._journal.save(*done, *planned)
         except StaleEpoch:
             newest = {record.index: record for record in self._journal.records()}
             for record in reversed(done):

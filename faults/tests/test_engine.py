@@ -129,6 +129,20 @@ def test_creations_that_follow_each_other_share_two_commits(cluster, journal):
     assert [record.state for record in journal.rows.values()] == [State.APPLIED] * 2
 
 
+@pytest.mark.parametrize(("changes", "commits"), [(CHANGES, 4), (CREATIONS_FIRST, 3)])
+def test_what_was_made_is_marked_in_the_commit_of_the_next_undo(cluster, journal, changes, commits):
+    Engine(cluster, journal.open()).apply(changes)
+    assert journal.saves == commits
+    assert [record.state for record in journal.rows.values()] == [State.APPLIED] * 3
+
+
+def test_what_was_made_is_marked_though_the_next_look_fails(cluster, journal):
+    missing = Patch(Target("apps/v1", "Deployment", "lab", "nothing"), PATCH)
+    with pytest.raises(NotFound):
+        Engine(cluster, journal.open()).apply([Create(JOB), missing])
+    assert [record.state for record in journal.rows.values()] == [State.APPLIED]
+
+
 def test_what_was_created_before_a_refusal_stays_recorded(cluster, journal):
     def refuse(verb, key):
         if key[3] == "note":
