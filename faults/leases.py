@@ -23,12 +23,12 @@ def acquire(name: str, holder: str, ttl_s: float, now: datetime) -> int | None:
 
     Returns the new epoch (each taking raises it), or None while somebody else holds it. ``ttl_s`` is in seconds.
     """
-    Lease.objects.get_or_create(name=name)
+    until = now + timedelta(seconds=ttl_s)
+    if Lease.objects.get_or_create({"holder": holder, "epoch": 1, "until": until}, name=name)[1]:
+        return 1
     by_a_wrong_clock = Q(until__gt=now + timedelta(seconds=FARTHEST * ttl_s))  # nobody takes it for so long
     free = Q(until__isnull=True) | Q(until__lt=now) | Q(holder=holder) | by_a_wrong_clock
-    taken = Lease.objects.filter(free, name=name).update(
-        holder=holder, epoch=F("epoch") + 1, until=now + timedelta(seconds=ttl_s)
-    )
+    taken = Lease.objects.filter(free, name=name).update(holder=holder, epoch=F("epoch") + 1, until=until)
     return Lease.objects.values_list("epoch", flat=True).get(name=name) if taken else None
 
 

@@ -89,7 +89,8 @@ def _inject(work: Work, run: FaultRun) -> None:
     if run.fingerprint_before is None:
         work.report(*LOOKING[FaultRun.Purpose(run.purpose)], **begun)
         run.fingerprint_before = _picture_before(run)
-        work.update(fingerprint_before=run.fingerprint_before, mirrored_deadline=run.deadline)
+        known = {"fingerprint_before": run.fingerprint_before, "mirrored_deadline": run.deadline}
+        work.report("Injecting", "Making the changes", **known)
         refuse_while_engaged(run.cluster)  # one that came before this run could be found among those to stop
     else:
         work.update(**begun)
@@ -125,9 +126,9 @@ def _picture_before(run: FaultRun) -> Fingerprint:
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:
     if run.purpose != FaultRun.Purpose.FAULT:
-        work.update(status=Status.ACTIVE, injected_at=work.now(), phase="Active", **NO_FAILURE)
+        work.finish(status=Status.ACTIVE, injected_at=work.now(), phase="Active", **NO_FAILURE)
     else:
-        work.update(injected_at=work.now(), phase="Waiting for the symptom", **NO_FAILURE)
+        work.finish(injected_at=work.now(), phase="Waiting for the symptom", **NO_FAILURE)
 
 
 def _note_failure(work: Work, exc: ClusterError) -> None:
@@ -140,23 +141,26 @@ def _watch_for_symptom(work: Work, run: FaultRun, clock: Clock, timeout_s: float
     reader = selectors.reader_for(run.cluster)
     began = clock.now()
     before = 0.0 if run.status == Status.FAILED else run.looked_seconds
-    work.update(status=Status.INJECTING, error="", looked_seconds=before)
+    if (run.status, run.error, run.looked_seconds) != (Status.INJECTING, "", before):
+        work.update(status=Status.INJECTING, error="", looked_seconds=before)
     if run.looked_seconds:
         _mend(work, run)
     seen, due = "", 0.0
     while True:
         confirmed, finding = _look_at(symptom, reader)
         held = (clock.now() - began).total_seconds()
+        if confirmed:
+            work.listener("Waiting for the symptom", finding)
+            forget_rollouts(run=run)
+            work.finish(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=finding, next_try_at=None)
+            return
+        notes = {"looked_seconds": before + held} if held >= min(due, hold_s) or before + held >= timeout_s else {}
+        due = held + NOTE_S if notes else due
         if finding != seen:
             seen = finding
-            work.report("Waiting for the symptom", seen)
-        if confirmed:
-            forget_rollouts(run=run)
-            work.update(status=Status.ACTIVE, symptom_at=work.now(), phase="Active", detail=seen, next_try_at=None)
-            return
-        if held >= min(due, hold_s) or before + held >= timeout_s:
-            work.update(looked_seconds=before + held)
-            due = held + NOTE_S
+            work.report("Waiting for the symptom", seen, **notes)
+        elif notes:
+            work.update(**notes)
         if before + held >= timeout_s:
             work.update(status=Status.FAILED, error=f"The symptom did not show within {timeout_s:.0f} s: {seen}")
             return

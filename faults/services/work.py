@@ -51,15 +51,25 @@ class Work:
         if FaultRun.objects.filter(pk=self.run_id, epoch=self.epoch).update(**values) != 1:
             raise StaleEpoch("Another worker has taken this run over.")
 
+    def finish(self, **values: Any) -> None:
+        """Change the run for the last time, and give it back with it."""
+        self.update(lease_holder="", lease_until=None, **values)
+        self.told["finished"] = True
+
     def report(self, phase: str, detail: str, **values: Any) -> None:
         """Show progress on the run, and to whoever called; ``values`` change the run as ``update`` does."""
         self.update(phase=phase[:60], detail=detail, **values)
         self._tell(phase, detail)
 
     def progress(self, phase: str, detail: str) -> None:
-        """Show one of many lines: a phase's first, then as many as can be read, since each is written to the disk."""
+        """Show one of many lines: a phase's first, then as many as can be read, since each is written to the disk.
+
+        Whoever called hears them all.
+        """
         if self.told.get("phase") != phase or time.monotonic() - self.told["at"] >= PROGRESS_S:
             self.report(phase, detail)
+        else:
+            self.listener(phase, detail)
 
     def beat(self, phase: str, detail: str) -> None:
         """Keep the lease, and let whoever called keep theirs, while something is waited for: once a second."""
@@ -114,12 +124,13 @@ def working(
     """Hold a run's lease. LeaseHeld while somebody else does."""
     ticking = _ticking(now or clock.now())
     epoch = journal.take(run_id, holder, ticking())
+    work = Work(run_id, epoch, ticking, failpoint, report)
     try:
-        work = Work(run_id, epoch, ticking, failpoint, report)
         with heartbeat.beating(work.keep):
             yield work
     finally:
-        leases.give_back(lambda: journal.give_back(run_id, epoch))
+        if not work.told.get("finished"):
+            leases.give_back(lambda: journal.give_back(run_id, epoch))
 
 
 def _ticking(start: datetime) -> Callable[[], datetime]:
