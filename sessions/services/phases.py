@@ -28,6 +28,8 @@ from sessions.models import InterviewSession, PreparationPhase, SessionScenario
 LEASE_SECONDS = 8.0  # kept before every request; a worker that dies is replaced once it is over
 HOLD_S = 2.0  # for so long a lane waits for what takes its time; then it takes up something else
 SOON = timedelta(seconds=1)
+SHOW_S = 0.5
+"""Between two lines of progress. The observer looks at them no more often."""
 PREPARE, RELEASE = "prepare", "release"
 MOVING = ("state", "cluster", "environment", "release_asked_at", "released_at")
 """Changes of a session while it is prepared or released; its clock stands still."""
@@ -45,11 +47,21 @@ class Work:
     phase: PreparationPhase
     holder: str
     until: datetime | None = None  # no later than that it is tried again
+    _shown: str = ""
 
     def report(self, _phase: str, detail: str) -> None:
-        """Show the newest line of progress, and keep the lease, at most once a second."""
-        PreparationPhase.objects.filter(pk=self.phase.pk).update(detail=detail)
+        """Take the newest line of progress, and keep the lease.
+
+        ``show`` writes it down while the phase goes on for long enough to be read, and the end of the phase does.
+        """
+        self.phase.detail = detail
         heartbeat.beat()
+
+    def show(self) -> None:
+        """Show the newest line of progress."""
+        if self.phase.detail != self._shown:
+            PreparationPhase.objects.filter(pk=self.phase.pk).update(detail=self.phase.detail)
+            self._shown = self.phase.detail
 
     def scenario(self) -> SessionScenario:
         """Return the scenario that this phase's key names."""
@@ -149,7 +161,9 @@ class _Ended:
     def marks(self) -> list[Mark]:
         """Return what is to be written down."""
         settled = {"error": "", "next_try_at": None, "attempts": 0}
-        return [(work.phase, Status.DONE, {"finished_at": work.phase.finished_at, **settled}) for work in self._works]
+        phases = [work.phase for work in self._works]
+        ends = [{"finished_at": phase.finished_at, "detail": phase.detail, **settled} for phase in phases]
+        return [(phase, Status.DONE, end) for phase, end in zip(phases, ends, strict=True)]
 
     def clear(self) -> None:
         """Forget them: it is written, and committed."""
@@ -165,8 +179,10 @@ def _step(work: Work, worker: Worker, ended: _Ended) -> bool | None:
         return None if phase.status == Status.FAILED else False
     _begin(work.session, phase, ended.marks())
     ended.clear()
+    phase.detail = ""
     try:
-        worker(work)
+        with heartbeat.beating(work.show, SHOW_S):
+            worker(work)
     except StaleEpoch:
         raise
     except (LeaseHeld, NotYet) as exc:
@@ -178,7 +194,7 @@ def _step(work: Work, worker: Worker, ended: _Ended) -> bool | None:
         if isinstance(exc, ClusterError) and exc.retryable:
             _postpone(work, Status.WAITING, _cause(work.session, exc), getattr(exc, "retry_after", None))
         else:
-            failed = {"error": str(exc), "next_try_at": None, "finished_at": clock.now()}
+            failed = {"error": str(exc), "next_try_at": None, "finished_at": clock.now(), "detail": phase.detail}
             _mark(work.session, (phase, Status.FAILED, failed))
         return False
     ended.add(work)
@@ -217,6 +233,7 @@ def _postpone(work: Work, status: Status, cause: str, retry_after_s: float | Non
     due = now + timedelta(seconds=next_pause(max(previous, 0.0), retry_after_s))
     due = min(due, work.until) if work.until is not None and work.until > now else due
     values = {"error": cause, "attempts": phase.attempts + 1, "tried_at": now, "next_try_at": due}
+    values["detail"] = phase.detail
     if phase.status == status:
         PreparationPhase.objects.filter(pk=phase.pk).update(status=status, **values)
     else:

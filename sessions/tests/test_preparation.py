@@ -13,7 +13,7 @@ from faults import leases
 from faults import selectors as fault_selectors
 from faults import services as fault_services
 from faults.clock import RealClock
-from faults.errors import Forbidden, NotFound
+from faults.errors import FaultError, Forbidden, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE
@@ -130,8 +130,36 @@ def it_asks_the_database_little(statements):
     assert count('INTO "interview_sessions_sessionevent"') <= 7
     assert count('"faults_scenarioversion"."files"') == 0  # they were parsed when the phases were planned
     assert count('"faults_faultrun"."fingerprint_before"') <= 4
-    assert len(statements) <= 250  # on a busy machine leases are kept more often
-    assert count("SAVEPOINT") <= 46  # the beginning and the end of each transaction
+    assert len(statements) <= 220  # on a busy machine leases are kept more often
+    assert count("SAVEPOINT") <= 42  # the beginning and the end of each transaction
+    assert count('UPDATE "faults_faultrun" SET "lease_holder" = ') <= 3  # with the last change of each run
+    assert count('UPDATE "interview_sessions_preparationphase" SET "detail"') <= 8  # none on a quick machine
+
+
+def test_a_line_of_progress_is_shown_while_its_phase_goes_on_and_at_its_end(preparing, monkeypatch):
+    monkeypatch.setattr(phase_services, "SHOW_S", 0.0)
+    row, shown = preparing.phases.get(key="cluster"), []
+
+    def work_on(work):
+        for line in ("asked", "under way", "made"):
+            work.report("cluster", line)
+            row.refresh_from_db()
+            shown.append(row.detail)
+        work.phase.detail = "ready"
+
+    assert phase_services.run(preparing.pk, {"cluster": work_on}, lambda session: True)
+    row.refresh_from_db()
+    assert (shown, row.detail, row.status) == (["asked", "under way", "made"], "ready", "done")
+
+
+def test_the_last_line_of_a_phase_that_fails_stays(preparing):
+    def fail(work):
+        work.report("cluster", "half way")
+        raise FaultError("no more")
+
+    assert not phase_services.run(preparing.pk, {"cluster": fail}, lambda session: True)
+    row = preparing.phases.get(key="cluster")
+    assert (row.detail, row.error, row.status) == ("half way", "no more", "failed")
 
 
 def test_sessions_that_are_being_prepared_cost_the_housekeeping_no_queries_of_their_own(draft, ada, scenario_version):
