@@ -25,13 +25,8 @@ _kept: dict[str, Any] = {}
 _size = 0
 
 
-def copy(obj: Obj) -> tuple[Obj, bytes]:
-    """Return a copy of an object and its JSON."""
-    # once more a copy: what the encoder returns holds on to all of its buffer
-    return _copy(obj), bytes(memoryview(orjson.dumps(obj)))
-
-
-def _copy(obj: Obj) -> Obj:
+def copy(obj: Obj) -> Obj:
+    """Return a copy of an object."""
     return {name: value if type(value) in PLAIN else _COPIES.get(name, _part)(value) for name, value in obj.items()}
 
 
@@ -47,7 +42,7 @@ def _copies(values: Any) -> Any:
     """Return copies of the entries of a list."""
     if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
         return _part(values)
-    return [_copy(value) for value in values]
+    return [copy(value) for value in values]
 
 
 def _part(value: Any) -> Any:
@@ -85,6 +80,6 @@ def _make_room(size: int) -> None:
 
 
 _COPIES: dict[str, Callable[[Any], Any]] = {
-    "metadata": lambda value: _copy(value) if isinstance(value, dict) else _part(value),
+    "metadata": lambda value: copy(value) if isinstance(value, dict) else _part(value),
     "managedFields": _copies,
 }

@@ -50,9 +50,9 @@ class Stored(dict[str, Any]):
     @classmethod
     def seal(cls, obj: Obj, kept: bytes = b"") -> Stored:
         """Copy an object and keep its JSON, which may have been ``kept`` already."""
-        copy, raw = sharing.copy(obj)
-        stored = cls(copy)
-        stored.raw = kept or raw
+        stored = cls(sharing.copy(obj))
+        # copied: what the encoder returns holds on to all of its buffer
+        stored.raw = kept or bytes(memoryview(orjson.dumps(obj)))
         stored.memo = {}
         return stored
 
@@ -60,7 +60,6 @@ class Stored(dict[str, Any]):
     def passing(cls, obj: Obj) -> Stored:
         """Take an object of which only the JSON is kept: nobody else may hold it."""
         stored = cls(obj)
-        # copied: what the encoder returns holds on to all of its buffer
         stored.raw = bytes(memoryview(orjson.dumps(obj)))
         stored.memo = {}
         return stored
