@@ -21,7 +21,6 @@ from typing import Any
 import uvicorn
 import yaml
 from django.conf import settings
-from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
@@ -31,6 +30,7 @@ from faults.guide import joined_cluster, practice_cluster
 from faults.kube.client import Kube
 from faults.kube.local_port import LocalPort
 from faults.models import Cluster
+from faults.temporary_tables import create_tables
 
 NAME = "guide"
 UNSET = (
@@ -121,7 +121,7 @@ def _practice(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) 
     """Start ``kubesim host`` in guide mode, which no host of interviews is in, and make a cluster there."""
     words = ["host", "--guide", "--bind", LOOPBACK, "--port", str(settings.KUBESIM_PORT)]
     host = stack.enter_context(_kubesim([*words, "--data", str(settings.KUBESIM_DIR)]))
-    call_command("migrate", verbosity=0)
+    create_tables()
     api = stack.enter_context(_api())
     _await_host(host, stop)
     return host, *practice_cluster.make_cluster(f"{LOOPBACK}:{api}")
@@ -129,7 +129,7 @@ def _practice(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) 
 
 def _joined(stack: ExitStack, stop: threading.Event, options: dict[str, Any]) -> Started:
     """Let simulated nodes join a control plane, and create there what the guide needs."""
-    call_command("migrate", verbosity=0)
+    create_tables()
     text = joined_cluster.read_kubeconfig(options["on"], options["context"])
     cluster, kube = joined_cluster.make_cluster(text)
     stack.callback(kube.close)
