@@ -37,6 +37,7 @@ else:
 
 ROOT = Path(__file__).resolve().parent
 START_SECONDS = 60
+CATALOGUE = "from faults.services import seed_catalog; seed_catalog()"
 ODD_FOLDER = Path("data with space", "päivä-日本", "per%41cent", "q?mark#hash")
 
 
@@ -162,16 +163,17 @@ def _of_all_workers(tmp_path_factory, name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory) -> Path:
-    """A new SQLite database as ``manage.py migrate`` makes it, once for all workers: that takes 3 s of computing.
+    """A new SQLite database as ``manage.py migrate`` makes it, with the catalogue, once for all workers.
 
-    It lies in a folder that the command had to make, and whose name must not matter.
+    That takes 4 s of computing. It lies in a folder that the command had to make, and whose name must not matter.
     """
     folder = _of_all_workers(tmp_path_factory, "migrated")
     with (folder / "lock").open("w") as making, _locked(making):
         if not (folder / "done").exists():
-            command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "migrate", "-v0"]
+            manage = [sys.executable, "-W", "ignore", str(ROOT / "manage.py")]
             variables = {**os.environ, "DATA_DIR": str(folder / ODD_FOLDER), "DATABASE_URL": ""}
-            subprocess.run(command, env=variables, check=True, timeout=START_SECONDS * 4)
+            for words in (["migrate", "-v0"], ["shell", "-v0", "-c", CATALOGUE]):
+                subprocess.run([*manage, *words], env=variables, check=True, timeout=START_SECONDS * 4)
             (folder / "done").touch()
     return folder / ODD_FOLDER / "db.sqlite3"
 

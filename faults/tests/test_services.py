@@ -230,8 +230,9 @@ def test_a_seed_always_draws_the_same_variant(version):
     assert len({planning.draw_variant(pack, seed)["job"] for seed in range(24)}) == 3
 
 
-def test_seeding_the_catalogue_twice_changes_nothing(db):
+def test_seeding_the_catalogue_twice_changes_nothing_and_reads_no_pack_again(db, monkeypatch):
     first = services.seed_catalog()
+    monkeypatch.setattr("faults.packs.parse", lambda files: pytest.fail("a pack was read again"))
     assert [v.pk for v in services.seed_catalog()] == [v.pk for v in first]
 
 
