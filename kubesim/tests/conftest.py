@@ -37,7 +37,8 @@ def live(tmp_path_factory):
 def _nobody_changes_what_is_shared():
     """What a store holds may be a part of many objects, of other clusters, too: looked at after each module."""
     yield
-    assert [raw for raw, value in _shared() if orjson.dumps(value) != raw] == []
+    changeable = ((raw, value) for raw, value in _shared() if isinstance(value, dict | list))
+    assert [raw for raw, value in changeable if orjson.dumps(value) != raw] == []
 
 
 def _shared() -> list[tuple[bytes, object]]:
