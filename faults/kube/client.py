@@ -84,7 +84,7 @@ class Kube:
         self.reaches_pods = reaches_pods
         self._lock = threading.Lock()
         self._plans = TerraformPlans()
-        self._context_of_commands: ssl.SSLContext | None = None  # each takes longer to make than to use
+        self._context_of_streams: ssl.SSLContext | None = None  # each takes longer to make than to use
 
     def learn(self, resources: Iterable[Resource]) -> None:
         """Take kinds as known, so that the first request for one of them needs no discovery."""
@@ -216,7 +216,7 @@ class Kube:
     def forward(self, namespace: str, target: PodPort) -> ForwardedPort:
         """Return a connection to a port that the kubelet of a pod forwards."""
         path = f"{self._path('v1', 'Pod', namespace, target.pod)}/portforward?ports={target.port}"
-        return ForwardedPort(*commands.open_channels(self.access, self.ssl_context(), self._headers, path))
+        return ForwardedPort(*commands.open_channels(self.access, self._stream_context(), self._headers, path))
 
     def through_proxy(self, path: str, request: Request) -> Reply:
         """Send a request to a path of the API server's proxy; return the program's reply."""
@@ -264,7 +264,7 @@ class Kube:
     ) -> tuple[int, str]:
         """Run a command in a container; return its exit code and what it wrote, after 5 s and 16 KiB at most."""
         path = self._path("v1", "Pod", namespace, pod) + "/exec"
-        context = self._context_of_commands = self._context_of_commands or self.ssl_context()
+        context = self._stream_context()
         return commands.run_command(self.access, context, self._headers, path, container, command, limits)
 
     def token_request(
@@ -353,6 +353,11 @@ class Kube:
     def ssl_context(self) -> ssl.SSLContext:
         """Return a TLS context that trusts the cluster and proves who we are."""
         return client_context(self.access)
+
+    def _stream_context(self) -> ssl.SSLContext:
+        """Return the TLS context that all commands and forwarded ports share."""
+        self._context_of_streams = self._context_of_streams or self.ssl_context()
+        return self._context_of_streams
 
     def known_path(self, api_version: str, kind: str, namespace: str = "") -> str | None:
         """Return the path of a kind's collection; None where discovery has not told of it yet."""

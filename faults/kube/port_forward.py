@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import selectors
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import urllib3
@@ -167,6 +169,12 @@ def ask(forwarded: ForwardedPort, target: PodPort, request: Request, timeout: ur
         forwarded.close()
 
 
+@cache
+def _trusting_anybody() -> ssl.SSLContext:
+    """Return a context without authorities: urllib3 would read the machine's for each connection, to ask for none."""
+    return urllib3.util.create_urllib3_context(cert_reqs=ssl.CERT_NONE)
+
+
 def forwarding_pools(dial: Callable[[], socket.socket]) -> dict[str, type[urllib3.HTTPConnectionPool]]:
     """Return pools by scheme whose connections ``dial`` makes, and which ask for no certificate's name."""
 
@@ -185,7 +193,8 @@ def forwarding_pools(dial: Callable[[], socket.socket]) -> dict[str, type[urllib
         ConnectionCls = ForwardedHTTPSConnection
 
         def __init__(self, host: str, port: int | None = None, **more: Any) -> None:
-            super().__init__(host, port, **{**more, "cert_reqs": "CERT_NONE", "assert_hostname": False})
+            own = {"cert_reqs": "CERT_NONE", "assert_hostname": False, "ssl_context": _trusting_anybody()}
+            super().__init__(host, port, **{**more, **own})
 
         def _validate_conn(self, conn: Any) -> None:
             conn.connect()
