@@ -104,24 +104,16 @@ def test_the_whole_life_of_a_fault(fault, kube, environment):
     assert (run.status, run.residue) == (Status.REVERTED, [])
 
 
-def test_a_fault_answers_for_its_own_steps_and_notes_the_namespaces_alone(fault, kube):
+def test_a_fault_notes_the_namespaces_looks_like_a_tenants_and_is_there_once_however_often_its_job_comes(fault, kube):
     before = {f"v1/Namespace {name}" for name in names(kube, "v1", "Namespace")}
     assert set(services.inject_run(run_id=fault.pk, holder="w").fingerprint_before or {}) == before
-
-
-def test_injected_objects_look_like_a_tenants(fault, kube):
-    services.inject_run(run_id=fault.pk, holder="w")
-    job = kube.list("batch/v1", "Job", HOME)[0]
-    assert "kubectl.kubernetes.io/last-applied-configuration" in job["metadata"]["annotations"]
-    managers = {entry["manager"] for entry in job["metadata"].get("managedFields", [])}
+    jobs = kube.list("batch/v1", "Job", HOME)
+    assert "kubectl.kubernetes.io/last-applied-configuration" in jobs[0]["metadata"]["annotations"]
+    managers = {entry["manager"] for entry in jobs[0]["metadata"].get("managedFields", [])}
     assert managers <= {"kubectl-client-side-apply", "kube-controller-manager"}
-
-
-def test_a_job_delivered_twice_has_one_effect(fault, kube):
-    services.inject_run(run_id=fault.pk, holder="w")
-    uids = {obj["metadata"]["uid"] for obj in kube.list("batch/v1", "Job", HOME)}
     services.inject_run(run_id=fault.pk, holder="x")
-    assert {obj["metadata"]["uid"] for obj in kube.list("batch/v1", "Job", HOME)} == uids
+    again = kube.list("batch/v1", "Job", HOME)
+    assert {obj["metadata"]["uid"] for obj in again} == {obj["metadata"]["uid"] for obj in jobs}
     assert Step.objects.filter(run=fault).count() == len(selectors.changes_of(fault))
 
 
