@@ -21,6 +21,9 @@ from typing import TextIO
 
 import hypothesis
 import pytest
+from django.apps import AppConfig
+from django.contrib.contenttypes.management import create_contenttypes
+from django.db.models.signals import post_migrate
 from hypothesis.internal.conjecture import providers
 
 from interview_site import env, redis_server
@@ -159,6 +162,29 @@ def _of_all_workers(tmp_path_factory, name: str) -> Path:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
     folder.mkdir(exist_ok=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup, django_db_blocker) -> None:
+    """The tests' tables, whose permissions are remembered.
+
+    A test that commits has all tables emptied in the end. To find out anew which permissions there are takes 0.1 s of
+    computing each time.
+    """
+    from django.contrib.auth.models import Permission  # once the applications are there
+    from django.contrib.contenttypes.models import ContentType
+
+    with django_db_blocker.unblock():
+        kinds, permissions = list(ContentType.objects.all()), list(Permission.objects.all())
+
+    def write_again(sender: AppConfig, **_: object) -> None:
+        if sender.label == "auth" and not ContentType.objects.exists():
+            ContentType.objects.bulk_create(kinds)
+            Permission.objects.bulk_create(permissions)
+
+    post_migrate.disconnect(create_contenttypes)
+    post_migrate.disconnect(dispatch_uid="django.contrib.auth.management.create_permissions")
+    post_migrate.connect(write_again, weak=False)
 
 
 @pytest.fixture(scope="session")
