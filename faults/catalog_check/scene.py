@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from faults import checks, selectors, services
+from faults.catalog_check.cluster_clock import ClusterClock
 from faults.catalog_check.errors import ProofFailed
-from faults.checks import LastLooks, Outcome, Reader
+from faults.checks import CommandRead, Condition, LastLooks, Outcome, Reader
 from faults.clock import Clock
 from faults.models import FaultRun
 from faults.packs import Pack, Solution
@@ -60,17 +62,25 @@ class Scene:
         yield from self._outcomes([row for row in rows if row.key in wanted])
 
     def _outcomes(self, rows: Sequence[checks.Check]) -> Iterator[tuple[str, Outcome]]:
-        for key, outcome in checks.evaluate_each(rows, self.reader, self._last):
-            if outcome.verdict == "error":
-                raise ProofFailed(f"{key}: {outcome.finding}")
-            yield key, outcome
+        with self._meanwhile(row.condition for row in rows):
+            for key, outcome in checks.evaluate_each(rows, self.reader, self._last):
+                if outcome.verdict == "error":
+                    raise ProofFailed(f"{key}: {outcome.finding}")
+                yield key, outcome
+
+    def _meanwhile(self, conditions: Iterable[Condition]) -> AbstractContextManager[None]:
+        """Return what moves the time on while a command that is read waits, where one is read."""
+        reads = (read for condition in conditions for read in condition.reads.values())
+        waits = any(isinstance(read, CommandRead) for read in reads)
+        return self.clock.passing() if waits and isinstance(self.clock, ClusterClock) else nullcontext()
 
     def lacking_symptom(self) -> str:
         """Return what is missing of the symptom, in words; empty where all of it shows."""
-        for condition in self.pack.symptom:
-            outcome = checks.evaluate(condition, self.reader, self._last)
-            if outcome.verdict != "pass":
-                return f"{condition.title}: {outcome.finding or outcome.verdict}"
+        with self._meanwhile(self.pack.symptom):
+            for condition in self.pack.symptom:
+                outcome = checks.evaluate(condition, self.reader, self._last)
+                if outcome.verdict != "pass":
+                    return f"{condition.title}: {outcome.finding or outcome.verdict}"
         return ""
 
     def broken_guards(self, seen: Seen) -> str:

@@ -132,3 +132,13 @@ async def test_who_leaves_without_a_word_is_not_greeted():
         assert [each.getpeername() for each in greeted] == [honest.getsockname()]
         for each in (*greeted, honest):
             each.close()
+
+
+async def test_a_connection_to_the_control_api_is_kept_and_leads_nowhere_else(host):
+    def asking(path, token):
+        return f"GET {path} HTTP/1.1\r\nHost: a\r\nauthorization: bearer {token}\r\n\r\n".encode()
+
+    for path, token in (("/api/v1/pods", host.token), ("/control/health", "other"), ("/control/health", "")):
+        requests = [asking("/control/health", host.token)] * 2 + [asking(path, token)]
+        answers = await host.raw(b"".join(requests))
+        assert [answers.count(b"HTTP/1.1 " + code) for code in (b"200", b"421")] == [2, 1], answers

@@ -114,16 +114,6 @@ async def test_probes_are_for_everybody(host):
                 assert (response.status, await response.text()) == (200, "ok")
 
 
-async def test_a_connection_to_the_control_api_is_kept_and_leads_nowhere_else(host):
-    def asking(path, token):
-        return f"GET {path} HTTP/1.1\r\nHost: a\r\nauthorization: bearer {token}\r\n\r\n".encode()
-
-    for path, token in (("/api/v1/pods", host.token), ("/control/health", "other"), ("/control/health", "")):
-        requests = [asking("/control/health", host.token)] * 2 + [asking(path, token)]
-        answers = await host.raw(b"".join(requests))
-        assert [answers.count(b"HTTP/1.1 " + code) for code in (b"200", b"421")] == [2, 1], answers
-
-
 @pytest.mark.parametrize("path", ["/control/clusters", "/api/v1/pods", "/clusters/odd/api/v1/pods"])
 async def test_a_token_that_is_no_text_is_refused_as_any_other(host, path):
     async with hosts.cluster(host, "odd"):
