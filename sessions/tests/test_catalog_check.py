@@ -13,7 +13,7 @@ from django.core.management import CommandError, call_command
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--scenario", "nonsense"], "There is no scenario 'nonsense'. There are: architecture-mismatch, "),
+        (["--scenario", "nonsense"], "There is no scenario 'nonsense'. There are: answers-time-out, "),
         (["--scenario", "gpu-requests", "--variant", "99"], "There is no variant 99; they are numbered from 1 to 6."),
         (["--variant", "-1"], "There is no variant -1"),
         (["--jobs", "0"], "--jobs 0: at least 1 is needed."),
