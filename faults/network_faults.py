@@ -151,8 +151,7 @@ def _refuse_beyond(spec: Obj, namespaces: Sequence[str]) -> None:
 
 def _open(closed: Obj, namespaces: Sequence[str]) -> None:
     """Let a closed policy's pods talk with those of some namespaces."""
-    among = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [*namespaces]}
-    peers = [{"namespaceSelector": {"matchExpressions": [among]}}]
+    peers = [isolation.among(namespaces)]
     for kind, rules, side in (("Egress", "egress", "to"), ("Ingress", "ingress", "from")):
         if kind in closed["policyTypes"]:
             closed[rules] = [*closed.get(rules, []), {side: peers}]

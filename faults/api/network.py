@@ -150,8 +150,8 @@ def _partition(body: NetworkFaultIn, name: str, kube: Kube, labelled: bool) -> M
     )
     if not fence:
         return made, [network_faults.step(one) for one in made]
-    part = network_faults.parted(made, tenants)
     _refuse_second(fence, made)
+    part = network_faults.parted(made, tenants)
     return part.policies, [*map(network_faults.step, part.policies), network_faults.last_step(part)]
 
 
@@ -162,7 +162,7 @@ def _isolation(kube: Kube, namespace: str) -> Obj | None:
     """
     with suppress(NotFound):
         found = kube.get(isolation.API_VERSION, "NetworkPolicy", isolation.NETWORK_POLICY, namespace)
-        if isolation.tenants_of(found):
+        if isolation.is_isolation(found):
             return found
         text = f"NetworkPolicy {isolation.NETWORK_POLICY} of {namespace} is none of a session's: what it opens stays."
         raise ApiProblem(409, "partition_without_effect", text, "Choose another namespace, or mode chaos_mesh.")

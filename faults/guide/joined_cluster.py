@@ -20,15 +20,7 @@ from django.conf import settings
 
 from faults import clock, crypto, services
 from faults.errors import ClusterError, FaultError, KubeconfigRefused, NotFound
-from faults.guide.practice_cluster import (
-    LOADER,
-    LOOK_S,
-    PATIENCE_S,
-    NotReady,
-    apply_settings,
-    is_ready,
-    read_table,
-)
+from faults.guide.practice_cluster import LOOK_S, PATIENCE_S, NotReady, apply_settings, is_ready, read_table
 from faults.jobs import holder_name
 from faults.kube.client import Kube
 from faults.kube.config import parse
@@ -149,7 +141,7 @@ def _addons(names: list[str]) -> Iterator[Obj]:
     for name in names:
         if name not in CLUSTERS_OWN:
             manifest = settings.BASE_DIR / "kubesim" / "addons" / f"{name}.yaml"
-            yield from filter(None, yaml.load_all(manifest.read_text(encoding="utf-8"), Loader=LOADER))
+            yield from filter(None, yaml.safe_load_all(manifest.read_text(encoding="utf-8")))
 
 
 def require_free(kube: Kube) -> None:

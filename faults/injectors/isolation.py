@@ -20,6 +20,8 @@ API_VERSION = "networking.k8s.io/v1"
 NETWORK_POLICY = "namespace-isolation"
 MAX_OPENINGS = 8
 """Policies for the pods that a partition leaves alone: their selectors can exclude one label of each closed side."""
+MONITORING = "monitoring"
+"""The namespace whose pods, Prometheus' among them, every isolation lets in, partitions or not."""
 _NAME_LABEL = "kubernetes.io/metadata.name"
 _NODE_LOCAL_DNS = "169.254.20.10/32"  # the one link-local address that pods may ask, and only for names
 _DIRECTIONS = ("Ingress", "Egress")
@@ -31,7 +33,7 @@ class ManyLabels(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """What makes a partition inside of an isolation: policies to create, then operations on the isolation itself."""
+    """A partition inside of an isolation: policies to create, then operations on the isolation itself."""
 
     policies: Sequence[Obj]
     target: Target
@@ -43,8 +45,8 @@ def policy(namespace: str, tenants: Sequence[str], visitors: Sequence[str]) -> O
     spec = {
         "podSelector": {},
         "policyTypes": [*_DIRECTIONS],
-        "ingress": [{"from": [among(tenants), among(["monitoring", *visitors])]}],
-        "egress": [{"to": [among(tenants)]}, _dns()],
+        "ingress": [{"from": [among(tenants), among([MONITORING, *visitors])]}],
+        "egress": [{"to": [among(tenants)]}, dns()],
     }
     return _policy(NETWORK_POLICY, namespace, spec)
 
@@ -59,13 +61,20 @@ def named(namespaces: Sequence[str]) -> Obj:
     return {"matchExpressions": [{"key": _NAME_LABEL, "operator": "In", "values": [*namespaces]}]}
 
 
+def is_isolation(found: Obj) -> bool:
+    """Return whether a policy is one of ``policy``, whatever partitions have taken out of it."""
+    return any(MONITORING in _names(peer) for peer in _peers(found, "ingress", "from"))
+
+
 def tenants_of(isolation: Obj) -> list[str]:
-    """Return the namespaces that an isolation opens to each other; none where it is not one of ``policy``."""
-    spec = isolation["spec"]
-    peers = [peer for rule in spec.get("ingress", []) for peer in rule.get("from", [])]
-    peers += [peer for rule in spec.get("egress", []) for peer in rule.get("to", [])]
+    """Return the namespaces that an isolation opens to each other; none where partitions close both directions."""
+    peers = [*_peers(isolation, "ingress", "from"), *_peers(isolation, "egress", "to")]
     namespace = isolation["metadata"]["namespace"]
     return next((names for peer in peers if namespace in (names := _names(peer))), [])
+
+
+def _peers(found: Obj, rules: str, side: str) -> list[Obj]:
+    return [peer for rule in found["spec"].get(rules, []) for peer in rule.get(side, [])]
 
 
 def is_whole(isolation: Obj, policies: Sequence[Obj]) -> bool:
@@ -75,7 +84,7 @@ def is_whole(isolation: Obj, policies: Sequence[Obj]) -> bool:
         "Ingress": [rule.get("from", [])[:1] for rule in spec.get("ingress", [])],
         "Egress": [rule.get("to", []) for rule in spec.get("egress", [])],
     }
-    whole = {"Ingress": [common], "Egress": [common, _dns()["to"]]}
+    whole = {"Ingress": [common], "Egress": [common, dns()["to"]]}
     return all(found[direction] == whole[direction] for direction in _directions(policies))
 
 
@@ -119,7 +128,7 @@ def _openings(direction: str, policies: Sequence[Obj], tenants: Sequence[str]) -
         if direction == "Ingress":
             yield {**spec, "ingress": [{"from": [among(tenants)]}]}
         else:
-            names = [_dns()] if _closes_names(policies) else []
+            names = [dns()] if _closes_names(policies) else []
             yield {**spec, "egress": [{"to": [among(tenants)]}, *names]}
 
 
@@ -139,7 +148,8 @@ def _closes_names(policies: Iterable[Obj]) -> bool:
     return any(not any("ports" in rule for rule in rules) for rules in outward)
 
 
-def _dns() -> Obj:
+def dns() -> Obj:
+    """Return the rule that lets pods ask for names."""
     ports = [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")]
     return {"to": [among(["kube-system"]), {"ipBlock": {"cidr": _NODE_LOCAL_DNS}}], "ports": ports}
 

@@ -27,10 +27,6 @@ _LABELS: Schema = {
     "maxProperties": 8,
     "additionalProperties": {"type": "string", "maxLength": 63},
 }
-_DNS = {
-    "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
-    "ports": [{"protocol": protocol, "port": 53} for protocol in ("UDP", "TCP")],
-}
 
 
 class Network(Manifest):
@@ -114,7 +110,7 @@ def _closed(spec: Obj) -> Obj:
         closed["policyTypes"].append("Ingress")
     if spec["block"] in ("egress", "all"):
         closed["policyTypes"].append("Egress")
-        closed["egress"] = [_DNS] if spec.get("dns", True) else []
+        closed["egress"] = [isolation.dns()] if spec.get("dns", True) else []
     return closed
 
 

@@ -110,8 +110,8 @@ def _validator(kind: str) -> Draft202012Validator:
 
 
 def _steps(source: Source) -> Iterator[tuple[str, Kind[Any], Obj]]:
+    own = [f"${{namespace.{name}}}" for name in source.document["namespaces"]]
     for number, step in enumerate(source.document["inject"]):
-        own = [f"${{namespace.{name}}}" for name in source.document["namespaces"]]
         spec = building.inject_step(step, source, own).spec
         yield f"inject.{number}", KINDS[step["kind"]], spec
 

@@ -143,7 +143,11 @@ def test_pods_with_too_many_labels_are_refused_since_the_others_cannot_be_told()
 
 def test_a_policy_of_that_name_that_no_session_made_has_no_tenants():
     stranger = {**FENCE, "spec": {"podSelector": {}, "ingress": [{}], "egress": [{"to": [{"ipBlock": {}}]}]}}
-    assert isolation.tenants_of(stranger) == []
+    assert (isolation.tenants_of(stranger), isolation.is_isolation(stranger)) == ([], False)
+    closed = patched(
+        FENCE, isolation.parted([policy({"namespace": HOME, "name": "rules", **STEPS[6]})], [HOME]).operations
+    )
+    assert (isolation.tenants_of(closed), isolation.is_isolation(closed)) == ([], True)
 
 
 def pod(name, namespace=HOME, image="busybox:1.36", **more):

@@ -80,6 +80,7 @@ def test_a_sessions_namespace_has_one_partition_in_each_direction(program, kube,
     assert custom("ingress", allow_namespaces=["other"]) == "active"
     assert custom("all") == "partition_in_force"
     assert custom("egress", dns=False) == "active"
+    assert custom("all") == custom("ingress") == "partition_in_force"  # though nothing of the common opening is left
     closed = policies(kube)[isolation.NETWORK_POLICY]["spec"]
     assert (closed["ingress"][0]["from"], closed.get("egress", [])) == (fence["ingress"][0]["from"][1:], [])
     _, body = program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
