@@ -112,15 +112,16 @@ conformance: setup-dev ## Run the official suite on kubesim (ARGS="--group cli";
 	@PYTHON=$(BIN)/python deploy/testcluster/conformance.sh $(ARGS)
 
 # The names under which simulated nodes know the images, behind a registry of yours.
-images: ## Build the images for real clusters, with Docker: make images REGISTRY=registry.example.com [PUSH=1]
+IMAGE_BUILDER ?= $(firstword $(foreach name,docker podman buildah,$(shell command -v $(name))))
+images: ## Build the images for real clusters: make images REGISTRY=registry.example.com [PUSH=1] [IMAGE_BUILDER=podman]
 	@[ -n "$(REGISTRY)" ] || { echo "error: REGISTRY is not set. Run: make images REGISTRY=registry.example.com/team"; exit 1; }
-	@command -v docker >/dev/null || { echo "error: docker was not found. Run: sudo apt install docker.io"; exit 1; }
-	@docker build -f deploy/toolbox.Dockerfile -t $(REGISTRY)/toolbox:1 deploy
-	@docker build -f deploy/inference-server.Dockerfile -t $(REGISTRY)/inference-server:1.2 deploy
-	@docker build -f deploy/kubesim-nodes.Dockerfile -t $(REGISTRY)/kubesim .
-	@docker build -f deploy/node-agent.Dockerfile -t $(REGISTRY)/node-agent:1 .
-	@docker build -f deploy/cuda-fault/Dockerfile -t $(REGISTRY)/cuda-fault:1 .
-	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim node-agent:1 cuda-fault:1; do docker push $(REGISTRY)/$$image || exit 1; done; fi
+	@[ -n "$(IMAGE_BUILDER)" ] || { echo "error: none of docker, podman and buildah was found. Run: sudo apt install docker.io"; exit 1; }
+	@$(IMAGE_BUILDER) build -f deploy/toolbox.Dockerfile -t $(REGISTRY)/toolbox:1 deploy
+	@$(IMAGE_BUILDER) build -f deploy/inference-server.Dockerfile -t $(REGISTRY)/inference-server:1.2 deploy
+	@$(IMAGE_BUILDER) build -f deploy/kubesim-nodes.Dockerfile -t $(REGISTRY)/kubesim .
+	@$(IMAGE_BUILDER) build -f deploy/node-agent.Dockerfile -t $(REGISTRY)/node-agent:1 .
+	@$(IMAGE_BUILDER) build -f deploy/cuda-fault/Dockerfile -t $(REGISTRY)/cuda-fault:1 .
+	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim node-agent:1 cuda-fault:1; do $(IMAGE_BUILDER) push $(REGISTRY)/$$image || exit 1; done; fi
 	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1 NODE_AGENT_IMAGE=$(REGISTRY)/node-agent:1"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run

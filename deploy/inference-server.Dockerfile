@@ -1,6 +1,6 @@
 # The AI workload of tenants in the pairing exercise: a small encoder that serves on port 8000 and makes requests of its own.
 # kubesim/kubelet/images.yaml knows the same image for practice clusters. `make images` builds it.
-FROM pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime
+FROM docker.io/pytorch/pytorch:2.5.1-cuda12.4-cudnn9-runtime
 RUN apt-get update && apt-get install --yes --no-install-recommends curl && rm -rf /var/lib/apt/lists/*
 RUN useradd --uid 1000 --create-home --home-dir /home/inference inference
 COPY --chmod=0755 inference_server.py /usr/local/bin/inference-server

@@ -4,7 +4,7 @@ FROM registry.k8s.io/kubectl:v1.34.4 AS kubectl
 FROM gcr.io/go-containerregistry/crane:v0.20.3 AS crane
 
 # Terraform from HashiCorp's own release, by the checksums of its terraform_1.11.4_SHA256SUMS.
-FROM debian:12-slim AS terraform
+FROM docker.io/library/debian:12-slim AS terraform
 ARG TARGETARCH=amd64
 ARG TERRAFORM_VERSION=1.11.4
 ARG TERRAFORM_SHA256_AMD64=1ce994251c00281d6845f0f268637ba50c0005657eb3cf096b92f753b42ef4dc
@@ -26,7 +26,7 @@ COPY terraform /code
 RUN terraform -chdir=/code/tenants get \
     && terraform -chdir=/code/tenants providers mirror -platform="linux_${TARGETARCH}" /mirror
 
-FROM debian:12-slim
+FROM docker.io/library/debian:12-slim
 RUN apt-get update && apt-get install --yes --no-install-recommends \
       bash ca-certificates curl dnsutils file jq less nano netcat-openbsd procps python3 vim-tiny \
     && rm -rf /var/lib/apt/lists/* \
