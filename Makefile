@@ -23,7 +23,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Every file with a proof that has a long form, or no other; the contract's are also played with the oldest kubectl.
 TORTURE_FILES = $(shell grep -rlE 'TORTURE_ROUNDS|mark\.torture|settings\(\)\.max_examples|^def test.*[ (]kubectl[,)]' --include='test_*.py' e2e sessions faults kubesim interview_site native torture | sort)
 RUN_TESTS = $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder -q
-RUN_COMPARISONS = $(RUN_TESTS) -m comparison e2e faults kubesim
+RUN_COMPARISONS = $(RUN_TESTS) -m comparison e2e faults interview_site kubesim native torture
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev run test test-gpu compare xids catalog-check lint format e2e bench torture testcluster contract-real rehearse-real parity conformance images lock clean
