@@ -14,15 +14,15 @@ LOOK_S = 0.5
 def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
     """Do what the turn says on a fresh fault, and see its outcome, which stays for ``watched_s`` seconds.
 
-    Raises ProofFailed where it is repaired by that, or where something else shows than the pack says.
+    A guard that has broken has, though all may be well again before a check says what it should. Raises ProofFailed
+    where it is repaired by that, or where something else shows than the pack says.
     """
-    seen: Seen = {}
+    seen, broken = Seen(), Seen()
 
     def lacking() -> str:
-        outcomes = scene.look_at({*turn.passes, *turn.fails, *turn.breaks})
-        if lack := next(filter(None, (_lack(turn, *each) for each in outcomes)), ""):
+        if lack := _await_breaks(scene, turn, broken) or _first_lack(scene, turn, {*turn.passes, *turn.fails}):
             return lack  # as long as people wait for it, nothing else is read
-        seen.update(scene.look())
+        seen.update(scene.look() | broken)
         return missing(turn, seen)
 
     try:
@@ -31,9 +31,21 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
         _check_unrepaired(scene, seen)
         if watched_s:
             scene.clock.wait(watched_s)
-            _check_unrepaired(scene, scene.look())
+            _check_unrepaired(scene, scene.look() | broken)
     except ProofFailed as exc:
         raise ProofFailed(f"{turn.route.title}: {exc}") from exc
+
+
+def _await_breaks(scene: Scene, turn: WrongTurn, broken: Seen) -> str:
+    """Note which guards of a turn have broken by now; return in words what another one says."""
+    waited = {*turn.breaks} - broken.keys()
+    found = dict(scene.look_at(waited))
+    broken.update({key: found[key] for key in waited if not _lack(turn, key, found[key])})
+    return next((_lack(turn, key, found[key]) for key in waited - broken.keys()), "")
+
+
+def _first_lack(scene: Scene, turn: WrongTurn, keys: set[str]) -> str:
+    return next(filter(None, (_lack(turn, *each) for each in scene.look_at(keys))), "")
 
 
 def missing(turn: WrongTurn, seen: Seen) -> str:
