@@ -1,37 +1,64 @@
-"""Data of earlier versions: what was shared of a question becomes a record of whoever wrote it, and back."""
+"""Data of earlier versions: what was shared of a question becomes a record of whoever wrote it, and back.
+
+Their databases come step by step to the tables that new ones begin with.
+"""
 
 from __future__ import annotations
 
+import re
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pytest
 from django.db import connections
 from django.db.backends.sqlite3.base import DatabaseWrapper
 from django.db.migrations.executor import MigrationExecutor
+from django.db.migrations.loader import MigrationLoader
 
 APP = "interview_sessions"
 BEFORE = (APP, "0009_metric_samples")
 AFTER = (APP, "0010_subjects_of_ratings_and_blind_question_records")
+LAST = (APP, "0014_has_tied_faults")
 NOON = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 
 
 def migrate(target):
-    """Bring the database to a migration and return the models as they are there."""
+    """Bring the database of an earlier version to a migration and return the models as they are there."""
     executor = MigrationExecutor(connections["default"])
+    executor.loader = MigrationLoader(connections["default"], replace_migrations=False)
     executor.migrate([target])
-    return MigrationExecutor(connections["default"]).loader.project_state([target]).apps.get_model
+    return executor.loader.project_state([target]).apps.get_model
+
+
+@contextmanager
+def empty_database():
+    """Have an empty database of one's own for a while."""
+    usual = connections["default"]
+    connections["default"] = DatabaseWrapper({**usual.settings_dict, "NAME": ":memory:", "OPTIONS": {}}, "default")
+    try:
+        yield
+    finally:
+        connections["default"].close()
+        connections["default"] = usual
 
 
 @pytest.fixture
 def earlier(settings, django_db_blocker):
     """The models of the version before, in a database of their own: the others' is made without migrations."""
     settings.MIGRATION_MODULES = {}
-    usual = connections["default"]
-    connections["default"] = DatabaseWrapper({**usual.settings_dict, "NAME": ":memory:", "OPTIONS": {}}, "default")
-    with django_db_blocker.unblock():
+    with django_db_blocker.unblock(), empty_database():
         yield migrate(BEFORE)
-        connections["default"].close()
-    connections["default"] = usual
+
+
+def tables():
+    """Return what the database enforces: of each table its columns and constraints in any order, and the indexes."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute(
+            "SELECT name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name != 'sqlite_sequence'"
+        )
+        rows = cursor.fetchall()
+    parts = {name: sorted(re.split(r", (?=[\"C])", sql.partition("(")[2].removesuffix(")"))) for name, _, sql in rows}
+    return {re.sub("_[0-9a-f]{8}(_fk.*|_uniq|_like)?$", "", name): found for name, found in parts.items()}
 
 
 @pytest.fixture
@@ -88,3 +115,21 @@ def test_ratings_and_answers_of_earlier_versions_go_forth_and_back(stored):
     question = again(APP, "SessionQuestion").objects.get(position=0)
     assert (question.asked_at, question.asked_ms, question.answer_note) == (NOON, 5000, "Quorum.")
     assert list(again(APP, "Rating").objects.values_list("criterion", "level")) == [("c", 3)]
+
+
+def test_a_database_of_an_earlier_version_comes_to_the_tables_of_a_new_one(earlier):
+    migrate(LAST)
+    come_to = tables()
+    executor = MigrationExecutor(connections["default"])
+    assert not executor.migration_plan(
+        [key for key in executor.loader.graph.leaf_nodes() if key[0] in (APP, "faults")]
+    )
+    with empty_database():
+        executor = MigrationExecutor(connections["default"])
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes(APP))
+        assert [each.name for each, _ in plan if each.app_label in (APP, "faults")] == [
+            "0001_squashed_0009_tied_faults",
+            "0001_squashed_0014_has_tied_faults",
+        ]
+        executor.migrate([node for node in executor.loader.graph.leaf_nodes(APP)])
+        assert tables() == come_to

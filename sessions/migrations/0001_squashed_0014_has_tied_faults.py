@@ -1,0 +1,462 @@
+"""All tables at once, for new databases. Those of earlier versions go on with the migrations that it stands for."""
+
+import django.db.models.deletion
+import django.utils.timezone
+import uuid
+from django.conf import settings
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+
+    replaces = [('interview_sessions', '0001_initial'), ('interview_sessions', '0002_quiet_time'), ('interview_sessions', '0003_browser_key_and_timeline_seal'), ('interview_sessions', '0004_attempts'), ('interview_sessions', '0005_fair_verdicts_and_outages'), ('interview_sessions', '0006_phases_tried_again'), ('interview_sessions', '0007_restart_count'), ('interview_sessions', '0008_close_while_paused'), ('interview_sessions', '0009_metric_samples'), ('interview_sessions', '0010_subjects_of_ratings_and_blind_question_records'), ('interview_sessions', '0011_staged_parts'), ('interview_sessions', '0012_plan_cuts'), ('interview_sessions', '0013_tied_faults'), ('interview_sessions', '0014_has_tied_faults')]
+
+    initial = True
+
+    dependencies = [
+        migrations.swappable_dependency(settings.AUTH_USER_MODEL),
+        ('faults', '0009_tied_faults'),
+    ]
+
+    operations = [
+        migrations.CreateModel(
+            name='Plan',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('slug', models.SlugField(max_length=80, unique=True)),
+                ('archived', models.BooleanField(default=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+            ],
+            options={
+                'ordering': ['slug'],
+            },
+        ),
+        migrations.CreateModel(
+            name='QuestionBank',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('slug', models.SlugField(max_length=80, unique=True)),
+                ('title', models.CharField(max_length=200)),
+            ],
+            options={
+                'ordering': ['title'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Attempt',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('bucket', models.CharField(help_text='SHA-256 of what is limited, and for whom.', max_length=64)),
+                ('at', models.DateTimeField(db_index=True)),
+            ],
+            options={
+                'indexes': [models.Index(fields=['bucket', 'at'], name='attempts_of_a_bucket')],
+            },
+        ),
+        migrations.CreateModel(
+            name='InterviewSession',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('candidate_name', models.CharField(max_length=120)),
+                ('title', models.CharField(max_length=200)),
+                ('parts', models.JSONField(default=list, help_text='The outline, frozen from the plan or made from the picks.')),
+                ('minutes', models.PositiveSmallIntegerField(help_text='Planned length, extensions not counted.')),
+                ('scheduled_at', models.DateTimeField(blank=True, null=True)),
+                ('tier', models.CharField(choices=[('practice', 'Practice (simulated, fresh for each session)'), ('dedicated', 'Dedicated (leased to one session at a time)'), ('shared', 'Shared (namespaces of its own for each session)')], default='practice', max_length=10)),
+                ('state', models.CharField(choices=[('draft', 'Draft'), ('preparing', 'Preparing'), ('ready', 'Ready'), ('live', 'Live'), ('paused', 'Paused'), ('ended', 'Ended'), ('scored', 'Scored')], default='draft', max_length=10)),
+                ('close_while_paused', models.BooleanField(default=False, help_text="While it is paused, the candidate's access is closed.")),
+                ('prepared_at', models.DateTimeField(blank=True, help_text='When preparing began; faults live 8 h at most.', null=True)),
+                ('join_token_hash', models.CharField(blank=True, help_text='SHA-256; the token itself is not kept.', max_length=64)),
+                ('browser_key', models.CharField(blank=True, help_text="What the joined browser's cookie session must hold; new with each link.", max_length=43)),
+                ('joined_at', models.DateTimeField(blank=True, help_text='When the candidate opened the join link.', null=True)),
+                ('first_request_at', models.DateTimeField(blank=True, help_text="The candidate's first API request.", null=True)),
+                ('quiet_until', models.DateTimeField(blank=True, help_text='Until then the interviewers see nothing of the cluster.', null=True)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('access_revoked_at', models.DateTimeField(blank=True, help_text="Since when the candidate's access is closed; empty while it is open.", null=True)),
+                ('release_asked_at', models.DateTimeField(blank=True, null=True)),
+                ('released_at', models.DateTimeField(blank=True, help_text='Faults reverted and the cluster let go.', null=True)),
+                ('residue', models.JSONField(blank=True, help_text='Differences left at the release; [] is clean.', null=True)),
+                ('outage_count', models.PositiveSmallIntegerField(default=0, help_text='Rows of the ledger; most sessions have none.')),
+                ('restart_count', models.PositiveSmallIntegerField(default=0, help_text='Entries of the time line about new starts of the cluster; most sessions have none.')),
+                ('release_outcome', models.CharField(blank=True, choices=[('reverted', 'Reverted: everything was taken back, and the cluster asked'), ('dropped', 'Dropped: what was left went with the cluster')], max_length=8)),
+                ('has_tied_faults', models.BooleanField(default=False, editable=False, help_text='Faults were injected by hand or by programs: what the page looks for.')),
+                ('timeline_seal', models.CharField(blank=True, help_text="HMAC over the newest event's number and hash; see sessions.events.", max_length=64)),
+                ('cluster', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='faults.cluster')),
+                ('environment', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='faults.faultrun')),
+                ('interviewers', models.ManyToManyField(blank=True, related_name='interview_sessions', to=settings.AUTH_USER_MODEL)),
+                ('owner', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='owned_sessions', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'verbose_name': 'session',
+                'ordering': ['-created_at', '-id'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('join_token_hash', ''), _negated=True), fields=('join_token_hash',), name='join_token_opens_one_session'), models.CheckConstraint(condition=models.Q(('minutes__range', (5, 450))), name='session_lasts_5_to_450_minutes')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Assessment',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('overall', models.CharField(choices=[('definitely_not', 'Definitely not'), ('no', 'No'), ('yes', 'Yes'), ('strong_yes', 'Strong yes'), ('no_decision', 'No decision')], default='no_decision', max_length=16)),
+                ('takeaways', models.TextField(blank=True)),
+                ('strengths', models.TextField(blank=True)),
+                ('concerns', models.TextField(blank=True)),
+                ('private_notes', models.TextField(blank=True, help_text='Never exported.')),
+                ('revision', models.PositiveIntegerField(default=1)),
+                ('version', models.PositiveIntegerField(default=0, help_text='Counts edits; a stale edit is refused.')),
+                ('revision_reason', models.CharField(blank=True, help_text='Why it was opened again.', max_length=300)),
+                ('submitted_at', models.DateTimeField(blank=True, help_text='Empty while it is being edited.', null=True)),
+                ('first_submitted_at', models.DateTimeField(blank=True, help_text='Ends the blind phase for its writer.', null=True)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('interviewer', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='assessments', to=settings.AUTH_USER_MODEL)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='assessments', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'id'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'interviewer'), name='one_assessment_per_interviewer')],
+            },
+        ),
+        migrations.CreateModel(
+            name='MetricSample',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField()),
+                ('session_ms', models.PositiveBigIntegerField(help_text='Session time in milliseconds.')),
+                ('pods', models.JSONField(default=dict, help_text='By namespace/name: GPU utilisation in per cent, GPU memory in MiB, CPU in cores, restarts.')),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='metric_samples', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'session_ms'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'session_ms'), name='metric_sample_once_per_moment')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Note',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('at', models.DateTimeField()),
+                ('session_ms', models.PositiveBigIntegerField()),
+                ('text', models.TextField(max_length=4000)),
+                ('author', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='notes', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'session_ms', 'id'],
+            },
+        ),
+        migrations.CreateModel(
+            name='Outage',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('began_at', models.DateTimeField()),
+                ('ended_at', models.DateTimeField(blank=True, null=True)),
+                ('reason', models.CharField(max_length=300)),
+                ('credited_s', models.PositiveIntegerField(default=0, help_text='Session time given back for it, in seconds.')),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='outages', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'began_at'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('ended_at__isnull', True)), fields=('session',), name='one_outage_at_a_time')],
+            },
+        ),
+        migrations.CreateModel(
+            name='PlanVersion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('number', models.PositiveIntegerField()),
+                ('title', models.CharField(max_length=200)),
+                ('summary', models.TextField(blank=True)),
+                ('parts', models.JSONField(help_text='[{"title": text, "minutes": int, "scenarios": [slug], "questions": [question uuid]}]; a part without scenarios may have "tasks" (Markdown) and "criteria" ([text]); one with scenarios may have "injection" ("button" or "automatic").')),
+                ('cuts', models.JSONField(blank=True, default=list, help_text='Shorter forms: [{"minutes": int, "parts": [int or null]}]; a part with null is left out.')),
+                ('close_while_paused', models.BooleanField(default=False, help_text="While an interview is paused, the candidate's access is closed.")),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('plan', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='interview_sessions.plan')),
+                ('scenarios', models.ManyToManyField(blank=True, related_name='plans', to='faults.scenarioversion')),
+            ],
+            options={
+                'ordering': ['plan', '-number'],
+                'constraints': [models.UniqueConstraint(fields=('plan', 'number'), name='plan_version_number_once')],
+            },
+        ),
+        migrations.AddField(
+            model_name='interviewsession',
+            name='plan_version',
+            field=models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, to='interview_sessions.planversion'),
+        ),
+        migrations.CreateModel(
+            name='PreparationPhase',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('key', models.CharField(max_length=80)),
+                ('title', models.CharField(max_length=200)),
+                ('position', models.PositiveSmallIntegerField()),
+                ('status', models.CharField(choices=[('queued', 'Queued'), ('running', 'Running'), ('waiting', 'Waiting for the cluster'), ('done', 'Done'), ('failed', 'Needs you')], default='queued', max_length=10)),
+                ('detail', models.TextField(blank=True, help_text='The last line it reported.')),
+                ('error', models.TextField(blank=True, help_text='The cause, and what to do about it.')),
+                ('attempts', models.PositiveIntegerField(default=0, help_text='Tries that failed since the last that did not.')),
+                ('tried_at', models.DateTimeField(blank=True, help_text='When the last try failed.', null=True)),
+                ('next_try_at', models.DateTimeField(blank=True, help_text='Tried again then, by itself.', null=True)),
+                ('started_at', models.DateTimeField(blank=True, null=True)),
+                ('finished_at', models.DateTimeField(blank=True, null=True)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='phases', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'position'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'key'), name='phase_key_once_per_session')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Question',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('key', models.CharField(help_text='Stable identity inside the bank, made from the first heading.', max_length=120)),
+                ('category', models.CharField(max_length=120)),
+                ('kind', models.CharField(choices=[('full', 'With an expected answer'), ('architecture', 'Architecture prompt'), ('bare', 'Bare question')], max_length=12)),
+                ('position', models.PositiveIntegerField(default=0)),
+                ('tags', models.JSONField(blank=True, default=list, help_text='Words to find it by, such as inference.')),
+                ('difficulty', models.CharField(blank=True, choices=[('easy', 'Easy'), ('medium', 'Medium'), ('hard', 'Hard')], max_length=8)),
+                ('minutes', models.PositiveSmallIntegerField(default=5, help_text='Minutes that it usually takes.')),
+                ('if_time_left', models.BooleanField(default=False, verbose_name='only if time is left')),
+                ('archived', models.BooleanField(default=False)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('bank', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='questions', to='interview_sessions.questionbank')),
+            ],
+            options={
+                'ordering': ['bank', 'position', 'id'],
+                'constraints': [models.UniqueConstraint(fields=('bank', 'key'), name='question_key_once_per_bank'), models.CheckConstraint(condition=models.Q(('minutes__range', (1, 120))), name='question_takes_1_to_120_minutes')],
+            },
+        ),
+        migrations.CreateModel(
+            name='QuestionVersion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('number', models.PositiveIntegerField()),
+                ('digest', models.CharField(max_length=64)),
+                ('title', models.CharField(help_text="The question, or the prompt's heading.", max_length=300)),
+                ('prompt', models.TextField(blank=True, help_text='The situation to put to the candidate, where there is one.')),
+                ('expected_answer', models.TextField(blank=True)),
+                ('follow_ups', models.JSONField(default=list, help_text='A list of texts.')),
+                ('hints', models.JSONField(default=list, help_text='A list of texts.')),
+                ('discussion_points', models.JSONField(default=list, help_text='A list of texts.')),
+                ('source_line', models.PositiveIntegerField(blank=True, help_text='Line in the imported file.', null=True)),
+                ('created_at', models.DateTimeField(default=django.utils.timezone.now, editable=False)),
+                ('question', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='versions', to='interview_sessions.question')),
+            ],
+            options={
+                'ordering': ['question', '-number'],
+                'constraints': [models.UniqueConstraint(fields=('question', 'number'), name='question_version_number_once'), models.UniqueConstraint(fields=('question', 'digest'), name='question_version_digest_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SessionEvent',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('seq', models.PositiveIntegerField()),
+                ('at', models.DateTimeField()),
+                ('session_ms', models.PositiveBigIntegerField(help_text='Session time in milliseconds.')),
+                ('kind', models.CharField(max_length=60)),
+                ('actor', models.CharField(help_text='user:<username>, candidate, or system.', max_length=150)),
+                ('payload', models.JSONField(default=dict)),
+                ('previous_hash', models.CharField(blank=True, max_length=64)),
+                ('hash', models.CharField(max_length=64)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='events', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'seq'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'seq'), name='session_event_seq_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SessionFault',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('fault', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='session_faults', to='faults.injectedfault')),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='tied_faults', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['id'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'fault'), name='fault_once_per_session')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SessionQuestion',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('part', models.PositiveSmallIntegerField(default=0)),
+                ('position', models.PositiveSmallIntegerField()),
+                ('question_version', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='interview_sessions.questionversion')),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='questions', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'position'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'position'), name='session_question_position_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='QuestionRecord',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('asked_at', models.DateTimeField(blank=True, null=True)),
+                ('asked_ms', models.PositiveBigIntegerField(blank=True, help_text='Session time in milliseconds.', null=True)),
+                ('answer', models.TextField(blank=True, help_text="The candidate's answer, as this interviewer noted it.")),
+                ('follow_ups', models.JSONField(blank=True, default=list, help_text='Positions of the follow-ups that were used.')),
+                ('hints', models.JSONField(blank=True, default=list, help_text='Positions of the hints that were given.')),
+                ('version', models.PositiveIntegerField(default=0, help_text='Counts edits; a stale edit is refused.')),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('assessment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='question_records', to='interview_sessions.assessment')),
+                ('question', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='records', to='interview_sessions.sessionquestion')),
+            ],
+            options={
+                'ordering': ['assessment', 'question'],
+                'constraints': [models.UniqueConstraint(fields=('assessment', 'question'), name='question_record_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='SessionScenario',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('uuid', models.UUIDField(default=uuid.uuid4, editable=False, unique=True)),
+                ('part', models.PositiveSmallIntegerField(default=0)),
+                ('position', models.PositiveSmallIntegerField()),
+                ('fixed_at', models.DateTimeField(blank=True, help_text='When every check first passed.', null=True)),
+                ('held_at', models.DateTimeField(blank=True, help_text='When every check had held.', null=True)),
+                ('milestones', models.JSONField(blank=True, default=dict, help_text='By key: at, session_ms, and by whom it was ticked; empty: by checks.')),
+                ('run', models.OneToOneField(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to='faults.faultrun')),
+                ('scenario_version', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to='faults.scenarioversion')),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='scenarios', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'position'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'position'), name='session_scenario_position_once'), models.UniqueConstraint(fields=('session', 'scenario_version'), name='scenario_version_once_per_session')],
+            },
+        ),
+        migrations.CreateModel(
+            name='Rating',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('subject', models.CharField(choices=[('scenario', 'Scenario'), ('question', 'Question'), ('part', 'Part without a fault'), ('interview', 'Whole interview')], default='scenario', max_length=9)),
+                ('part', models.PositiveSmallIntegerField(blank=True, help_text="Position in the session's outline.", null=True)),
+                ('criterion', models.CharField(help_text="Key among the subject's criteria.", max_length=80)),
+                ('level', models.PositiveSmallIntegerField(blank=True, null=True)),
+                ('note', models.TextField(blank=True)),
+                ('from_memory', models.BooleanField(default=False)),
+                ('version', models.PositiveIntegerField(default=0, help_text='Counts edits; a stale edit is refused.')),
+                ('updated_at', models.DateTimeField(default=django.utils.timezone.now)),
+                ('assessment', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='ratings', to='interview_sessions.assessment')),
+                ('question', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='ratings', to='interview_sessions.sessionquestion')),
+                ('scenario', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='ratings', to='interview_sessions.sessionscenario')),
+            ],
+            options={
+                'ordering': ['assessment', 'id'],
+                'constraints': [models.CheckConstraint(condition=models.Q(models.Q(('part__isnull', True), ('question__isnull', True), ('scenario__isnull', False), ('subject', 'scenario')), models.Q(('part__isnull', True), ('question__isnull', False), ('scenario__isnull', True), ('subject', 'question')), models.Q(('part__isnull', False), ('question__isnull', True), ('scenario__isnull', True), ('subject', 'part')), models.Q(('part__isnull', True), ('question__isnull', True), ('scenario__isnull', True), ('subject', 'interview')), _connector='OR'), name='rating_has_one_subject'), models.UniqueConstraint(condition=models.Q(('subject', 'scenario')), fields=('assessment', 'scenario', 'criterion'), name='rating_once_per_scenario'), models.UniqueConstraint(condition=models.Q(('subject', 'question')), fields=('assessment', 'question', 'criterion'), name='rating_once_per_question'), models.UniqueConstraint(condition=models.Q(('subject', 'part')), fields=('assessment', 'part', 'criterion'), name='rating_once_per_part'), models.UniqueConstraint(condition=models.Q(('subject', 'interview')), fields=('assessment', 'criterion'), name='rating_once_per_interview'), models.CheckConstraint(condition=models.Q(('level__isnull', True), ('level__range', (1, 4)), _connector='OR'), name='rating_level_1_to_4')],
+            },
+        ),
+        migrations.CreateModel(
+            name='HintRelease',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('index', models.PositiveSmallIntegerField(help_text="Position in the pack's list of hints.")),
+                ('tier', models.PositiveSmallIntegerField()),
+                ('text', models.TextField()),
+                ('at', models.DateTimeField()),
+                ('session_ms', models.PositiveBigIntegerField()),
+                ('by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('scenario', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='hint_releases', to='interview_sessions.sessionscenario')),
+            ],
+            options={
+                'ordering': ['scenario', 'at'],
+                'constraints': [models.UniqueConstraint(fields=('scenario', 'index'), name='hint_released_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='CheckState',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('key', models.CharField(max_length=80)),
+                ('guard', models.BooleanField(default=False)),
+                ('verdict', models.CharField(choices=[('pass', 'Pass'), ('fail', 'Fail'), ('error', 'Check error'), ('not_run', 'Not run')], default='not_run', max_length=8)),
+                ('finding', models.TextField(blank=True, help_text='What it saw.')),
+                ('checked_at', models.DateTimeField(blank=True, null=True)),
+                ('passing_since', models.DateTimeField(blank=True, null=True)),
+                ('held_at', models.DateTimeField(blank=True, help_text='When it had passed for as long as it must hold.', null=True)),
+                ('failing_since', models.DateTimeField(blank=True, help_text='Since when it has failed without a break, outside any grace period.', null=True)),
+                ('failed_at', models.DateTimeField(blank=True, help_text='When its failing began to count.', null=True)),
+                ('grace_until', models.DateTimeField(blank=True, help_text='Until then nothing counts as failed: we could not look, or have just begun to.', null=True)),
+                ('told', models.CharField(choices=[('pass', 'Pass'), ('fail', 'Fail'), ('error', 'Check error'), ('not_run', 'Not run')], default='not_run', help_text='The verdict that was last an event.', max_length=8)),
+                ('broken_at', models.DateTimeField(blank=True, help_text='For a guard: since when it failed, the first time that this counted.', null=True)),
+                ('broken_finding', models.TextField(blank=True, help_text='For a guard: what was seen then.')),
+                ('change', models.TextField(blank=True, help_text='What changed before it failed: object, field, before and after.')),
+                ('changed_by', models.CharField(blank=True, help_text='The field manager, or that it is not known.', max_length=120)),
+                ('traceable', models.BooleanField(default=False, help_text='Whether a tool such as kubectl asked for the change.')),
+                ('scenario', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='check_states', to='interview_sessions.sessionscenario')),
+            ],
+            options={
+                'ordering': ['scenario', 'id'],
+                'constraints': [models.UniqueConstraint(fields=('scenario', 'key'), name='check_state_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='StagedPart',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveSmallIntegerField(help_text="Position in the session's outline, from 0.")),
+                ('start', models.CharField(choices=[('button', 'When an interviewer presses the button'), ('automatic', 'By itself, when the part before it ends')], max_length=9)),
+                ('asked_at', models.DateTimeField(blank=True, help_text='When its start was asked for.', null=True)),
+                ('began_at', models.DateTimeField(blank=True, help_text='When its faults were proven, and the candidate saw it.', null=True)),
+                ('began_ms', models.PositiveBigIntegerField(blank=True, help_text='Session time in milliseconds.', null=True)),
+                ('skipped_at', models.DateTimeField(blank=True, help_text='When it was left out, for good.', null=True)),
+                ('asked_by', models.ForeignKey(blank=True, null=True, on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='staged_parts', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'ordering': ['session', 'number'],
+                'constraints': [models.UniqueConstraint(fields=('session', 'number'), name='staged_part_once_per_session'), models.CheckConstraint(condition=models.Q(('began_at__isnull', True), ('skipped_at__isnull', True), _connector='OR'), name='staged_part_began_or_skipped')],
+            },
+        ),
+        migrations.AddField(
+            model_name='sessionscenario',
+            name='stage',
+            field=models.ForeignKey(blank=True, help_text='Its part, where that begins during the interview; empty: it is there from the start.', null=True, on_delete=django.db.models.deletion.CASCADE, related_name='scenarios', to='interview_sessions.stagedpart'),
+        ),
+        migrations.CreateModel(
+            name='AssessmentRevision',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('number', models.PositiveIntegerField()),
+                ('reason', models.CharField(blank=True, max_length=300)),
+                ('submitted_at', models.DateTimeField()),
+                ('content', models.JSONField(help_text="The assessment's fields and ratings as they were.")),
+                ('assessment', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='revisions', to='interview_sessions.assessment')),
+                ('submitted_by', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='+', to=settings.AUTH_USER_MODEL)),
+            ],
+            options={
+                'ordering': ['assessment', 'number'],
+                'constraints': [models.UniqueConstraint(fields=('assessment', 'number'), name='revision_number_once')],
+            },
+        ),
+        migrations.CreateModel(
+            name='ClockEntry',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('kind', models.CharField(choices=[('start', 'Start'), ('pause', 'Pause'), ('resume', 'Resume'), ('extend', 'Extend'), ('credit', 'Credit'), ('end', 'End')], max_length=10)),
+                ('at', models.DateTimeField()),
+                ('seconds', models.PositiveIntegerField(default=0, help_text='For extend and credit.')),
+                ('reason', models.CharField(blank=True, max_length=300)),
+                ('session', models.ForeignKey(on_delete=django.db.models.deletion.CASCADE, related_name='clock_entries', to='interview_sessions.interviewsession')),
+            ],
+            options={
+                'verbose_name_plural': 'clock entries',
+                'ordering': ['session', 'id'],
+                'constraints': [models.UniqueConstraint(condition=models.Q(('kind', 'start')), fields=('session',), name='session_starts_once')],
+            },
+        ),
+    ]
