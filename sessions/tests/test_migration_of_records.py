@@ -131,5 +131,5 @@ def test_a_database_of_an_earlier_version_comes_to_the_tables_of_a_new_one(earli
             "0001_squashed_0009_tied_faults",
             "0001_squashed_0014_has_tied_faults",
         ]
-        executor.migrate([node for node in executor.loader.graph.leaf_nodes(APP)])
+        executor.migrate(executor.loader.graph.leaf_nodes(APP))
         assert tables() == come_to

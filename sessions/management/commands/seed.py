@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 from django.conf import settings
-from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX, make_password
 from django.contrib.auth.models import User
 from django.core.management.base import BaseCommand, CommandError
 from django.db import transaction
@@ -32,13 +33,17 @@ class Command(BaseCommand):
     help = "Load the scenario catalogue, the question bank, our plans and, once, two accounts."
 
     def handle(self, *args: Any, **options: Any) -> None:
+        with ThreadPoolExecutor() as threads:
+            self._seed(FirstAccounts(threads))
+
+    def _seed(self, accounts: FirstAccounts) -> None:
         scenarios = faults.seed_catalog()
         banks.rename_questions("gpu-platform-engineering", RENAMED)
         bank = banks.import_bank(banks.read_file(CONTENT / "question-bank.md"), keep_edits=True)
         written = [self._seed_plan(name) for name in PLANS]
         self.stdout.write(f"Scenarios in the catalogue: {len(scenarios)}. Questions in our bank: {bank.total}.")
         self.stdout.write(f"Plans of ours: {sum(written)} written, {len(PLANS) - sum(written)} left as they are.")
-        for username, password in create_accounts().items():
+        for username, password in accounts.create().items():
             self.stdout.write(f"Account {username}, password {password} (shown only this once)")
 
     def _seed_plan(self, name: str) -> bool:
@@ -50,16 +55,22 @@ class Command(BaseCommand):
             return False
 
 
-@transaction.atomic
-def create_accounts() -> dict[str, str]:
-    """Create `admin` and `interviewer` where nobody can sign in yet; return their passwords, which nothing keeps."""
-    unusable = {"password__startswith": UNUSABLE_PASSWORD_PREFIX}
-    if User.objects.exclude(**unusable).exists():
-        return {}
-    passwords = {name: secrets.token_urlsafe(15) for name in ("admin", "interviewer")}
-    taken = User.objects.filter(username__in=passwords).values_list("username", flat=True)
-    if taken:
-        raise CommandError(f"The account {taken[0]!r} has no password. Run: manage.py changepassword {taken[0]}")
-    User.objects.create_superuser("admin", password=passwords["admin"])
-    User.objects.create_user("interviewer", password=passwords["interviewer"])
-    return passwords
+class FirstAccounts:
+    """`admin` and `interviewer`, where nobody can sign in yet. Passwords are hashed beside what else is seeded."""
+
+    def __init__(self, threads: Executor) -> None:
+        unusable = {"password__startswith": UNUSABLE_PASSWORD_PREFIX}
+        names = () if User.objects.exclude(**unusable).exists() else ("admin", "interviewer")
+        self._passwords = {name: secrets.token_urlsafe(15) for name in names}
+        self._hashes = {name: threads.submit(make_password, text) for name, text in self._passwords.items()}
+
+    @transaction.atomic
+    def create(self) -> dict[str, str]:
+        """Create them; return their passwords, which nothing keeps. Raises CommandError where a name is taken."""
+        taken = User.objects.filter(username__in=self._passwords).values_list("username", flat=True)
+        if taken:
+            raise CommandError(f"The account {taken[0]!r} has no password. Run: manage.py changepassword {taken[0]}")
+        for name, found in self._hashes.items():
+            is_admin = name == "admin"
+            User.objects.create(username=name, password=found.result(), is_staff=is_admin, is_superuser=is_admin)
+        return self._passwords
