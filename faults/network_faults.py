@@ -17,7 +17,6 @@ from faults.injectors import StepError, isolation
 from faults.injectors.isolation import ManyLabels, Partition
 from faults.injectors.network import BETWEEN, CUSTOM, TENANTS, Network, policy
 
-PARTITIONS = (*BETWEEN, CUSTOM)
 COMPONENT = "nvidia.com/dynamo-component-type"
 NATS = {"app.kubernetes.io/name": "nats"}
 LABELLED = {"managed-by": "fault-injection-api", "fault-type": "network-partition"}

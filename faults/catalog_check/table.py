@@ -22,9 +22,8 @@ a solution's first step until every check passes, for the slowest solution. A da
 changed.
 """
 COLUMNS = ("variant", "values", "solutions", "wrong turns", "symptom", "repaired")
-MEASURED = 2
-"""The last columns are measured; all others follow from the pack."""
 NOT_MEASURED = ("-", "-")
+"""The last two columns are measured; all others follow from the pack."""
 Measured = Mapping[tuple[str, str], tuple[str, str]]
 """The measured columns of each row, by the row's pack and its other columns."""
 _ROW = re.compile(r"\| (\d.*) \| ([^|]*) \| ([^|]*) \|")

@@ -20,7 +20,6 @@ CORDONED_AT = "k8saas.nvidia.com/cordon-timestamp"
 UNCORDONED_AT = "k8saas.nvidia.com/uncordon-timestamp"
 QUARANTINE = "quarantineHealthEvent"
 BY_HAND = "quarantinedNodeUncordonedManually"
-PRE_EXISTING = "quarantineHealthEventCordonPreExisting"
 AWAITING = "AwaitingPodCompletion"
 ORDER_VERSION, ORDER_KINDS = "janitor.dgxc.nvidia.com/v1alpha1", ("RebootNode", "GPUReset")
 RECORD_VERSION, RECORD_KIND = "healthevents.dgxc.nvidia.com/v1alpha1", "HealthEvent"

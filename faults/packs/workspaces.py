@@ -24,7 +24,6 @@ BASE = Path(__file__).resolve().parents[2] / "deploy" / "terraform"
 """The platform's code, over which a pack lays its files."""
 MAX_FILES, MAX_BYTES = 100, 256 * 1024
 """Of a merged workspace, all files together."""
-WORKSPACE_SINCE = 2
 STEP = "terraform"
 _FILE = re.compile(r"(workspace|changes)/([a-z][a-z0-9_-]*/){0,3}([A-Za-z0-9_-]+\.(tf|tfvars|md)|terraform\.tfvars)")
 _PLACEHOLDER = re.compile(r"\$\{((?:namespace|parameter|cluster)\.[a-z0-9-]+)\}")

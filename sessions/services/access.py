@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -26,7 +25,6 @@ TOKEN_BYTES = 24  # 192 bits
 JOINABLE = (State.DRAFT, State.PREPARING, State.READY, State.LIVE, State.PAUSED)
 OVER = (State.ENDED, State.SCORED)
 RUNNING = (State.LIVE, State.PAUSED)
-MAX_REQUEST_AGE = timedelta(minutes=15)
 SHORTEST_TOKEN = 600  # seconds; a TokenRequest grants no less
 UNUSABLE = "This link has been used, replaced or withdrawn. Ask your interviewer for a new one."
 

@@ -17,7 +17,6 @@ from helpers.kube_access import Access, find
 
 Obj = dict[str, Any]
 CONFLICT_TRIES = 10
-MERGE_PATCH = "application/merge-patch+json"
 
 
 class KubeError(Exception):
