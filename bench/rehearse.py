@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -36,6 +37,8 @@ def prepare_many() -> Figure:
     (one, one_cpu), (many, many_cpu) = (_medians(rounds, count) for count in (1, AT_ONCE))
     print(f"  ready after {one:.2f} s alone, and after {many:.2f} s the last of {AT_ONCE} at once")
     print(f"  processor time: {one_cpu:.2f} s alone, {many_cpu:.2f} s for {AT_ONCE}, {many_cpu / one_cpu:.1f} x one")
+    cores = os.cpu_count() or 1
+    print(f"  so that {cores} cores, always busy, would have needed {many_cpu / cores / one:.1f} x one")
     return Figure(f"{AT_ONCE} prepared at once", many / one, "x one", MAX_RATIO, one)
 
 
