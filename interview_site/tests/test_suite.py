@@ -104,7 +104,7 @@ def test_make_torture_runs_every_file_with_a_long_proof():
     done = subprocess.run(["make", "-n", "-o", "setup-dev", "torture"], cwd=ROOT, capture_output=True, text=True)
     marked = [
         str(path.relative_to(ROOT))
-        for folder in ("e2e", "sessions", "faults", "kubesim", "interview_site")
+        for folder in ("e2e", "sessions", "faults", "kubesim", "interview_site", "native", "torture")
         for path in (ROOT / folder).rglob("test_*.py")
         if re.search(
             r"TORTURE_ROUNDS|mark\.torture|settings\(\)\.max_examples|(?m:^def test.*\Wkubectl\W)", path.read_text()
@@ -112,7 +112,7 @@ def test_make_torture_runs_every_file_with_a_long_proof():
     ]
     assert marked
     assert [name for name in marked if name not in done.stdout] == []
-    assert "-m comparison e2e faults kubesim" in done.stdout
+    assert "-m comparison e2e faults interview_site kubesim native torture" in done.stdout
 
 
 def test_make_test_takes_whole_files_in_the_order_of_the_suite():
