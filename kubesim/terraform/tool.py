@@ -61,7 +61,7 @@ class Workers:
         """Start the parent, with no more of the host's packages than it needs."""
         spec = importlib.util.find_spec("hcl2")
         packages = Path(spec.origin).parent.parent if spec is not None and spec.origin else Path()
-        self._end()
+        self.close()
         self._channel, theirs = socket.socketpair()
         with theirs:
             number = theirs.fileno()
@@ -70,7 +70,7 @@ class Workers:
                 words, stdin=NOTHING, stdout=NOTHING, stderr=NOTHING, env={}, pass_fds=[number]
             )
 
-    def _end(self) -> None:
+    def close(self) -> None:
         """Give up a parent that takes no more sockets, and leave no zombie of it."""
         if self._channel is not None:
             self._channel.close()

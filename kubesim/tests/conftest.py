@@ -9,6 +9,7 @@ from kubesim import sharing
 from kubesim.api.operations import Operations
 from kubesim.clock import ManualClock
 from kubesim.store import Store
+from kubesim.terraform.tool import workers
 from kubesim.tests.live import serving
 from kubesim.tests.operations import NAMESPACES
 
@@ -31,6 +32,12 @@ def live(tmp_path_factory):
     """A cluster of one node for all tests of a module."""
     with serving(tmp_path_factory.mktemp("live"), nodes=1) as live:
         yield live
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_worker_of_terraform_outlives_the_tests():
+    yield
+    workers.close()
 
 
 @pytest.fixture(scope="module", autouse=True)
