@@ -45,7 +45,7 @@ def foundation(
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": workspace.state, "labels": labels}},
         *_policy(POLICY + suffix, f"request.userInfo.username == '{username(home)}'", rules),
-        *_policy(WORKLOADS + suffix, _of_accounts(workspace), _bounds(workspace), _EVERYTHING),
+        *_policy(WORKLOADS + suffix, _of_tenants(workspace), _bounds(workspace), _EVERYTHING),
     ]
 
 
@@ -135,15 +135,22 @@ def _policy(name: str, whose: str, rules: Mapping[str, str], matched: Obj = _CHA
     ]
 
 
-_MIGHTY_GROUPS = ("*", _RBAC, "admissionregistration.k8s.io", "apiextensions.k8s.io", "certificates.k8s.io")
-_MIGHTY_RESOURCES = ("*", "secrets", "serviceaccounts", "nodes")
-"""Of the core group. Whoever is bound to a role may be impersonated by the candidate, or asked by their programs."""
+_SERVICE_TYPES = ("ClusterIP", "ExternalName")
+_WORKLOAD_GROUPS = ("", "apps", "batch")
+_CORE_RESOURCES = (
+    *("pods", "services", "endpoints", "events", "replicationcontrollers", "persistentvolumeclaims"),
+    *("resourcequotas", "limitranges", "namespaces"),
+)
+"""All that cluster roles may list: reads pass no admission, and whoever is bound to a role may be impersonated by the
+candidate, or asked by their programs. Other resources are credentials, lead to them, or may hold some."""
 _VARIABLES = {
     "isNamespace": "request.resource.group == '' && request.resource.resource == 'namespaces'",
     "isAccess": f"request.resource.group == '{_RBAC}'",
     "isSecret": "request.resource.group == '' && request.resource.resource == 'secrets'",
     "isAccount": "request.resource.group == '' && request.resource.resource == 'serviceaccounts'",
+    "isService": "request.resource.group == '' && request.resource.resource == 'services'",
     "isBinding": f"request.resource.group == '{_RBAC}' && request.resource.resource.endsWith('bindings')",
+    "isClusterRole": f"request.resource.group == '{_RBAC}' && request.resource.resource == 'clusterroles'",
     "name": "request.operation == 'DELETE' ? oldObject.metadata.name : object.metadata.name",
     "space": "has(request.namespace) ? request.namespace : ''",  # an API server leaves out what is empty
 }
@@ -193,6 +200,10 @@ def _grants(workspace: Workspace, candidate: str, homes: Sequence[str]) -> dict[
             f"s.kind == 'ServiceAccount' ? !(s.name in {own} || s.namespace in {_listed(homes)}) "
             ": !s.name.startsWith('system:'))"
         ),
+        "access may not be given to service accounts of other namespaces": (
+            "!variables.isAccess || request.operation == 'DELETE' || !has(object.subjects) || object.subjects.all(s, "
+            f"s.kind != 'ServiceAccount' || {_of_own_accounts(workspace)})"
+        ),
         "Terraform binds its own roles only": (
             "!variables.isBinding || request.operation == 'DELETE' || "
             f"(object.roleRef.kind == 'ClusterRole' ? object.roleRef.name in {named} : variables.space != '')"
@@ -201,28 +212,65 @@ def _grants(workspace: Workspace, candidate: str, homes: Sequence[str]) -> dict[
             "!variables.isAccess || request.operation == 'DELETE' || !has(object.rules) || object.rules == null || "
             "object.rules.all(r, r.verbs.all(v, !(v in ['bind', 'escalate', 'impersonate'])))"
         ),
-        "cluster roles may reach neither every API group nor Secrets, access, policies or nodes": (
-            "!variables.isAccess || variables.space != '' || request.operation == 'DELETE' || "
-            "!has(object.rules) || object.rules == null || object.rules.all(r, has(r.apiGroups) && "
-            f"r.apiGroups.all(g, !(g in {_listed(_MIGHTY_GROUPS)})) && "
-            f"(!('' in r.apiGroups) || r.resources.all(x, !(x.split('/')[0] in {_listed(_MIGHTY_RESOURCES)}))))"
+        **_of_cluster_roles(),
+    }
+
+
+def _of_own_accounts(workspace: Workspace) -> str:
+    """Return the expression for a subject that ``_bounds`` holds, or that no candidate can impersonate.
+
+    Impersonation by name works in every namespace, also without such an account. No pack allows it for the accounts
+    of ``objects`` outside of the state's namespace.
+    """
+    named = _listed([name for kind, name in workspace.objects if kind == "ServiceAccount"])
+    return f"s.namespace in {_listed([workspace.state, *workspace.namespaces])} || s.name in {named}"
+
+
+def _of_cluster_roles() -> dict[str, str]:
+    """Return message -> expression: what a cluster role may say; it shares no rules with others."""
+    written = "!variables.isClusterRole || request.operation == 'DELETE'"
+    groups = ", ".join(group or "core" for group in _WORKLOAD_GROUPS)
+    return {
+        f"cluster roles may reach workloads only (API groups {groups}; of core: {', '.join(_CORE_RESOURCES)})": (
+            f"{written} || !has(object.rules) || object.rules == null || object.rules.all(r, has(r.apiGroups) && "
+            f"r.apiGroups.all(g, g in {_listed(_WORKLOAD_GROUPS)}) && "
+            f"(!('' in r.apiGroups) || r.resources.all(x, x.split('/')[0] in {_listed(_CORE_RESOURCES)})))"
+        ),
+        "cluster roles may not be aggregated": (
+            f"{written} || ((!has(object.aggregationRule) || object.aggregationRule == null) && "
+            f"(!has(object.metadata.labels) || object.metadata.labels.all(k, !k.startsWith('{_RBAC}/'))))"
         ),
     }
 
 
-def _of_accounts(workspace: Workspace) -> str:
-    """Return the expression for the service accounts that Terraform may give access to, and with them others."""
+def _of_tenants(workspace: Workspace) -> str:
+    """Return the expression for those who may get access through Terraform and be impersonated by the candidate."""
+    people = _listed(workspace.impersonated)
+    named = f"request.userInfo.username in {people}"
+    member = f"has(request.userInfo.groups) && request.userInfo.groups.exists(g, g in {people})"
+    return f"{_by_account(workspace)} || {named} || ({member})"
+
+
+def _by_account(workspace: Workspace) -> str:
+    """Return the expression for the service accounts of Terraform's namespaces."""
     spaces = [workspace.state, *workspace.namespaces]
     starts = (f"request.userInfo.username.startsWith('system:serviceaccount:{space}:')" for space in spaces)
     return " || ".join(starts)
 
 
 def _bounds(workspace: Workspace) -> dict[str, str]:
-    """Return message -> expression: what those accounts may do with whatever roles, as a candidate may be able to."""
+    """Return message -> expression: what they may do at most, whatever the roles say that the candidate writes."""
+    inside = f"variables.space in {_listed(workspace.namespaces)} && !variables.isAccess && !variables.isNamespace"
     return {
         "accounts of Terraform's namespaces change the tenants' workloads only": (
-            f"variables.space in {_listed(workspace.namespaces)} && !variables.isAccess && "
-            "!variables.isNamespace && !variables.isSecret && !variables.isAccount && request.operation != 'CONNECT'"
+            f"!({_by_account(workspace)}) || ({inside} && !variables.isSecret && !variables.isAccount && "
+            "request.operation != 'CONNECT')"
+        ),
+        "the tenants' people work in the tenants' namespaces, and change neither these nor access to them": inside,
+        "services of tenants have neither external IPs nor load balancers nor ports of nodes": (
+            "!variables.isService || request.operation != 'CREATE' && request.operation != 'UPDATE' || "
+            "((!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0) && "
+            f"(!has(object.spec.type) || object.spec.type in {_listed(_SERVICE_TYPES)}))"
         ),
     }
 

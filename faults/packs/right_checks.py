@@ -31,6 +31,16 @@ def _check_rule(document: Obj, number: int, own: Sequence[str], known: Sequence[
     if nameless := sorted(set(rule.verbs) & set(NAMELESS)) if rule.names else []:
         message = f"{' and '.join(nameless)} cannot be narrowed to names; list it in a right of its own"
         raise PackError(DOCUMENT, f"{where}.verbs", message)
+    if "workspace" in document:
+        _check_impersonation(rule, where)
     for namespace in rule.namespaces:
         check_namespace(f"{where}.namespaces", namespace, known)
     return list(map(str, denied_rights([rule], own)))
+
+
+def _check_impersonation(rule: AccessRule, where: str) -> None:
+    """Raise ``PackError`` for people whom the policy about Terraform cannot name before a variant is drawn."""
+    is_of_people = "impersonate" in rule.verbs and {"users", "groups"} & set(rule.resources)
+    if is_of_people and (not rule.names or any("${" in name for name in rule.names)):
+        message = "beside a workspace, users and groups are impersonated by names that every variant has"
+        raise PackError(DOCUMENT, f"{where}.names", message)

@@ -77,6 +77,12 @@ def subtract(rules: Iterable[AccessRule], held: Iterable[AccessRule]) -> tuple[A
     return _rules({cell: verbs for cell, verbs in missing.items() if verbs})
 
 
+def impersonated(rules: Iterable[AccessRule]) -> list[str]:
+    """Return the names of users and groups that these rights allow to impersonate."""
+    found = (rule for rule in rules if "impersonate" in rule.verbs and {"users", "groups"} & set(rule.resources))
+    return sorted({name for rule in found for name in rule.names})
+
+
 def in_order(verbs: Iterable[str]) -> tuple[str, ...]:
     """Return verbs in the order in which they are written, each once."""
     return tuple(sorted(set(verbs), key=VERBS.index))

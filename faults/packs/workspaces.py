@@ -37,6 +37,7 @@ class Workspace:
     ``state`` is the namespace of the state, made for the session. ``namespaces``, and ``objects`` (kind and name) of
     none or of the state's, are what Terraform may make. ``rights`` are those of its account in the cluster,
     ``cloud_roles`` those in the cloud's project. ``after`` are the packs, by slug, on whose code it can go on.
+    ``impersonated`` are the users and groups that the session's candidate may impersonate.
     """
 
     state: str
@@ -45,6 +46,7 @@ class Workspace:
     rights: tuple[AccessRule, ...] = ()
     cloud_roles: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    impersonated: tuple[str, ...] = ()
 
     @classmethod
     def load(cls, row: Obj) -> Workspace:
@@ -56,6 +58,7 @@ class Workspace:
             tuple(map(AccessRule.load, row.get("rights", ()))),
             tuple(row.get("cloud-roles", ())),
             tuple(row.get("after", ())),
+            tuple(row.get("impersonated", ())),
         )
 
     def dump(self) -> Obj:
@@ -67,6 +70,7 @@ class Workspace:
             "rights": [rule.dump() for rule in self.rights],
             "cloud-roles": [*self.cloud_roles],
             "after": [*self.after],
+            "impersonated": [*self.impersonated],
         }
 
 

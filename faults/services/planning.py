@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
 
@@ -11,8 +12,8 @@ from faults import environment, selectors
 from faults.errors import FaultError
 from faults.guardrails import Grant, Guardrails
 from faults.models import Cluster, FaultRun, ScenarioVersion
-from faults.packs import AccessRule, Pack
-from faults.packs.rights import subtract
+from faults.packs import AccessRule, Pack, Workspace
+from faults.packs.rights import impersonated, subtract
 from faults.packs.workspaces import together
 from faults.services.requirements import cluster_values
 from faults.services.toolboxes import agent_image, toolbox_image
@@ -54,7 +55,7 @@ def plan_environment_run(
         toolbox_namespace = NAMESPACE
     image = toolbox_image(cluster) if toolbox_namespace else ""
     lacks = not toolbox_gpu and any(pack.requires.toolbox_gpu for pack in needed)
-    terraform = together(pack.workspace for pack in needed if pack.workspace)
+    terraform = _terraform(needed)
     if terraform and not image:
         raise FaultError(NO_TERRAFORM)
     box = Toolbox(toolbox_namespace, image, toolbox_gpu, lacks, terraform) if toolbox_namespace and image else None
@@ -71,6 +72,13 @@ def plan_environment_run(
         | ({selectors.AGENTS: agents.dump()} if agents else {}),
         deadline=deadline,
     )
+
+
+def _terraform(packs: Sequence[Pack]) -> Workspace | None:
+    """Return what the packs' workspaces say together, and whom their candidate may impersonate; None without any."""
+    whole = together(pack.workspace for pack in packs if pack.workspace)
+    names = impersonated(rule for pack in packs for rule in pack.access)
+    return replace(whole, impersonated=tuple(names)) if whole else None
 
 
 def plan_fault_run(

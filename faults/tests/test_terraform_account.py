@@ -154,7 +154,7 @@ def test_terraform_binds_no_role_but_its_own_and_gets_no_token_of_others(terrafo
 
     secrets = {"rules": [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}
     for rules in (ALL, secrets, {"rules": [{"nonResourceURLs": ["*"], "verbs": ["get"]}]}):
-        assert "may reach neither" in terraform(create("ClusterRole", "job-launcher", **rules))
+        assert "may reach workloads only" in terraform(create("ClusterRole", "job-launcher", **rules))
     kube.create(
         {"apiVersion": admin["apiGroup"] + "/v1", "kind": "ClusterRole", "metadata": {"name": "job-launcher"}, **ALL}
     )

@@ -41,6 +41,10 @@ def set_to(place, value):
     return change
 
 
+def impersonating(resource, names):
+    return {"resources": [resource], "verbs": ["impersonate"], **({"names": names} if names else {})}
+
+
 def without_section(document, found):
     del document["workspace"]
 
@@ -61,6 +65,8 @@ def without_step(document, found):
         (set_to("workspace.state", "shift"), "workspace.state: shift is in namespaces or existing"),
         (set_to("workspace.namespaces", ["platform"]), "workspace.namespaces.0: platform is in namespaces"),
         (set_to("workspace.rights.0.namespaces", ["tenant-a"]), "only the namespace platform is there"),
+        (set_to("rights", [impersonating("users", [])]), "rights.0.names: beside a workspace, users and groups are"),
+        (set_to("rights", [impersonating("groups", ["${parameter.gpus}"])]), "rights.0.names: beside a workspace"),
         (set_to("workspace.cloud-roles", ["roles/owner"]), "workspace.cloud-roles: only practice clusters"),
         (lambda document, found: found.update({"workspace/run.sh": "x"}), "workspace/run.sh: is not a .tf"),
         (lambda document, found: found.update({"workspace/../x.tf": "x"}), "workspace/../x.tf: is not a .tf"),
