@@ -11,6 +11,7 @@ from django.conf import settings
 
 from faults import clashes, practice_shape, selectors
 from faults.errors import FaultError, Forbidden, NotFound
+from faults.impersonation import bound_namesakes
 from faults.inventory import Inventory, described, gpus_taken_on, is_open, kind_of, lacks, suits
 from faults.kube.client import Kube
 from faults.metrics import find_service
@@ -24,6 +25,7 @@ NO_COMMON_TIER = "The scenarios cannot be in one interview: {tiers}. Leave out w
 NO_AGENT = "“{title}” needs node agents, and there is no image of them for real clusters: set NODE_AGENT_IMAGE."
 NO_NODE = "“{title}” needs {what}, and the cluster has {count} that take new pods."
 NO_LABEL = "“{title}” needs the label {label} of the node {node}, which has none that can be used."
+NAMESAKE = "In the cluster {cluster}, the {binding}, whom the candidate may impersonate. Choose another cluster."
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/:@-]{0,198}[A-Za-z0-9])?")
 
 
@@ -54,9 +56,15 @@ def refusal_by_inventory(*, cluster: Cluster, packs: Sequence[Pack]) -> str:
 
 
 def require_inventory(*, cluster: Cluster, packs: Sequence[Pack]) -> None:
-    """Ask a cluster that is not ours whether it has what scenarios require. Raises FaultError and ClusterError."""
-    if why := lacks(take_inventory(cluster, selectors.kube_for(cluster)), packs, f"the cluster {cluster.name}"):
+    """Ask a cluster that is not ours whether it has what scenarios require. Raises FaultError and ClusterError.
+
+    What it may not have is access for somebody whom the candidate may impersonate.
+    """
+    kube = selectors.kube_for(cluster)
+    if why := lacks(take_inventory(cluster, kube), packs, f"the cluster {cluster.name}"):
         raise FaultError(f"{why} Choose another cluster.")
+    if found := bound_namesakes(kube, packs):
+        raise FaultError(NAMESAKE.format(cluster=cluster.name, binding=found[0]))
 
 
 def take_inventory(cluster: Cluster, kube: Kube) -> Inventory:
