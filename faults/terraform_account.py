@@ -137,6 +137,8 @@ def _policy(name: str, whose: str, rules: Mapping[str, str], matched: Obj = _CHA
 
 _SERVICE_TYPES = ("ClusterIP", "ExternalName")
 _WORKLOAD_GROUPS = ("", "apps", "batch")
+_TENANT_GROUPS = (*_WORKLOAD_GROUPS, "autoscaling", "policy")
+"""Others, as those of ingresses and of custom resources, have controllers that act with rights of their own."""
 _CORE_RESOURCES = (
     *("pods", "services", "endpoints", "events", "replicationcontrollers", "persistentvolumeclaims"),
     *("resourcequotas", "limitranges", "namespaces"),
@@ -229,9 +231,9 @@ def _of_own_accounts(workspace: Workspace) -> str:
 def _of_cluster_roles() -> dict[str, str]:
     """Return message -> expression: what a cluster role may say; it shares no rules with others."""
     written = "!variables.isClusterRole || request.operation == 'DELETE'"
-    groups = ", ".join(group or "core" for group in _WORKLOAD_GROUPS)
+    listed = f"API groups {_named(_WORKLOAD_GROUPS)}; of core: {', '.join(_CORE_RESOURCES)}"
     return {
-        f"cluster roles may reach workloads only (API groups {groups}; of core: {', '.join(_CORE_RESOURCES)})": (
+        f"cluster roles may reach workloads only ({listed})": (
             f"{written} || !has(object.rules) || object.rules == null || object.rules.all(r, has(r.apiGroups) && "
             f"r.apiGroups.all(g, g in {_listed(_WORKLOAD_GROUPS)}) && "
             f"(!('' in r.apiGroups) || r.resources.all(x, x.split('/')[0] in {_listed(_CORE_RESOURCES)})))"
@@ -267,12 +269,19 @@ def _bounds(workspace: Workspace) -> dict[str, str]:
             "request.operation != 'CONNECT')"
         ),
         "the tenants' people work in the tenants' namespaces, and change neither these nor access to them": inside,
+        f"tenants have objects of these API groups only: {_named(_TENANT_GROUPS)}": (
+            f"request.resource.group in {_listed(_TENANT_GROUPS)}"
+        ),
         "services of tenants have neither external IPs nor load balancers nor ports of nodes": (
             "!variables.isService || request.operation != 'CREATE' && request.operation != 'UPDATE' || "
             "((!has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0) && "
             f"(!has(object.spec.type) || object.spec.type in {_listed(_SERVICE_TYPES)}))"
         ),
     }
+
+
+def _named(groups: Iterable[str]) -> str:
+    return ", ".join(group or "core" for group in groups)
 
 
 def _listed(names: Iterable[str] | Sequence[str]) -> str:

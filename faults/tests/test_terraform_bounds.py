@@ -39,6 +39,12 @@ WORKLOADS = [
     {"apiGroups": [""], "resources": ["pods", "pods/exec"], "verbs": EVERY},
     {"apiGroups": ["apps", "batch"], "resources": EVERY, "verbs": EVERY},
 ]
+INGRESS = {
+    "apiVersion": "networking.k8s.io/v1",
+    "kind": "Ingress",
+    "metadata": {"name": "own", "namespace": TENANT},
+    "spec": {"defaultBackend": {"service": {"name": "own", "port": {"number": 80}}}},
+}
 REACHING_FARTHER = (
     *(("", [resource], EVERY) for resource in ("users", "groups", "serviceaccounts/token", "nodes/proxy")),
     *(("", [resource], ["list"]) for resource in ("*", "*/log", "configmaps", "persistentvolumes", "secrets")),
@@ -193,6 +199,7 @@ def test_people_and_accounts_with_every_right_stay_in_the_tenants_namespaces(ter
             assert words in refusal(call, *arguments), (words, arguments)
         for fields in ({"externalIPs": ["192.0.2.7"]}, {"type": "NodePort"}, {"type": "LoadBalancer"}):
             assert "neither external IPs nor load balancers" in refusal(who.create, service(**fields))
+        assert "of these API groups only: core, apps" in refusal(who.create, INGRESS)
         assert refusal(who.create, service()) == refusal(who.delete, "v1", "Service", "own", TENANT) == ""
         assert refusal(who.create, workload(TENANT)) == ""
         assert refusal(who.delete, "batch/v1", "Job", "own", TENANT) == ""
