@@ -18,7 +18,7 @@ from faults.kube.config import parse, render
 from faults.terraform_account import NAME
 from faults.tests import hostile, workspace_packs
 from faults.tests.conftest import deadline
-from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat
+from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat, real_node  # noqa: F401
 from faults.tests.variants import PACKS
 from faults.toolbox import NAMESPACE, PRACTICE_IMAGE
 
@@ -70,6 +70,7 @@ def place(request, settings):
     if request.param == "practice":
         cluster = request.getfixturevalue("cluster")
     else:
+        request.getfixturevalue("real_node")
         settings.TOOLBOX_IMAGE = PRACTICE_IMAGE
         cluster = services.lend_cluster(name="bounds", kubeconfig=flat(Path(REAL)))
     run = services.plan_environment_run(
