@@ -122,7 +122,7 @@ images: ## Build the images for real clusters: make images REGISTRY=registry.exa
 	@$(IMAGE_BUILDER) build -f deploy/node-agent.Dockerfile -t $(REGISTRY)/node-agent:1 .
 	@$(IMAGE_BUILDER) build -f deploy/cuda-fault/Dockerfile -t $(REGISTRY)/cuda-fault:1 .
 	@if [ -n "$(PUSH)" ]; then for image in toolbox:1 inference-server:1.2 kubesim node-agent:1 cuda-fault:1; do $(IMAGE_BUILDER) push $(REGISTRY)/$$image || exit 1; done; fi
-	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1 NODE_AGENT_IMAGE=$(REGISTRY)/node-agent:1"
+	@echo "For real clusters: export TOOLBOX_IMAGE=$(REGISTRY)/toolbox:1 NODE_AGENT_IMAGE=$(REGISTRY)/node-agent:1 INFERENCE_SERVER_IMAGE=$(REGISTRY)/inference-server:1.2"
 
 lock: ## Resolve requirements/*.in again (needs uv), and see that all of it has wheels wherever we run
 	@for name in run dev torture; do uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \

@@ -163,6 +163,7 @@ if GUIDE_CLUSTER and not (DATA_DIR.name.startswith(GUIDE_FOLDER) and BIND == PUB
 # The image of candidates' toolboxes on real clusters (deploy/toolbox.Dockerfile); practice clusters know theirs.
 TOOLBOX_IMAGE = env.image("TOOLBOX_IMAGE")
 NODE_AGENT_IMAGE = env.image("NODE_AGENT_IMAGE")
+INFERENCE_SERVER_IMAGE = env.image("INFERENCE_SERVER_IMAGE")
 
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.ScryptPasswordHasher"]
 AUTH_PASSWORD_VALIDATORS = [

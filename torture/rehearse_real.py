@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from faults.packs.requires import OWN_IMAGES
 from faults.toolbox import PRACTICE_IMAGE
 from torture.dump import compare, dump
 from torture.real_cluster import ROOT, real_cluster
@@ -42,7 +43,8 @@ def rehearse(kubeconfig: Path, arguments: Sequence[str]) -> int:
     """Run ``manage.py rehearse`` there, show what it says and a table of it, and return its exit status."""
     command = [sys.executable, "-W", "ignore", str(ROOT / "manage.py"), "rehearse", "--json"]
     command += ["--kubeconfig", str(kubeconfig), "--output", str(kubeconfig.parent / "scorecards"), *arguments]
-    environment = {**os.environ, "TOOLBOX_IMAGE": PRACTICE_IMAGE}  # which simulated nodes know
+    known = {"TOOLBOX_IMAGE": PRACTICE_IMAGE, "INFERENCE_SERVER_IMAGE": OWN_IMAGES["inference-server"]}
+    environment = {**os.environ, **known}  # which simulated nodes know
     process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     rows = []

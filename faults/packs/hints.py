@@ -10,6 +10,7 @@ from faults.packs.errors import PackError
 from faults.packs.model import Obj, Source, Variant
 from faults.packs.pack import CLUSTER
 from faults.packs.placeholders import substitute
+from faults.packs.requires import build_values
 from faults.packs.steps import schema_of
 
 DOCUMENT = "scenario.yaml"
@@ -28,7 +29,7 @@ def check(source: Source, files: Mapping[str, str]) -> None:
         raise PackError(DOCUMENT, "cause", "is needed: the words that name the cause, which no hint of tier 1 says")
     read = {key: document[key] for key in ("title", "cause", "hints", "solutions")}
     fixed = {f"namespace.{name}": value for name, value in document["namespaces"].items()}
-    fixed |= {CLUSTER + name: f"any-{name}" for name in document.get("cluster-values", {})}
+    fixed |= {CLUSTER + name: value.undecided(name) for name, value in build_values(document).items()}
     for variant in building.variants(document):
         names = {**fixed, **{f"parameter.{name}": value for name, value in variant.items()}}
         texts = substitute({name: text for name, text in files.items() if name != DOCUMENT}, names)

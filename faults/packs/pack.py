@@ -123,7 +123,10 @@ class Pack:
         ]
         names = {f"namespace.{name}": value for name, value in spaces.items()}
         names |= {f"parameter.{name}": value for name, value in variant.items()}
-        names |= {CLUSTER + name: given.get(CLUSTER + name, f"any-{name}") for name in self.cluster_values}
+        names |= {
+            CLUSTER + name: given.get(CLUSTER + name, value.undecided(name))
+            for name, value in self.cluster_values.items()
+        }
         filled = Source(
             document=substitute(only.of_variant(self.template.document, variant), names),
             manifests=substitute(self.template.manifests, names),

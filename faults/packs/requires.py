@@ -72,16 +72,26 @@ class Requires:
         return sum(pool.count * pool.gpus for pool in self.all_pools)
 
 
+OWN_IMAGES = {"inference-server": "ghcr.io/platform-tools/inference-server:1.2"}
+"""Images that are built here, by the names under which simulated nodes know them (``make images``)."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterValue:
     """A value that the cluster decides: the name of a node of a ``pool``, or the ``label`` of such a ``node``.
 
-    Of two names from one pool, each is another node's.
+    Of two names from one pool, each is another node's. Or it is the ``image`` of ours (of ``OWN_IMAGES``) under the
+    name by which the cluster's nodes can pull it.
     """
 
     pool: str = ""
     label: str = ""
     node: str = ""
+    image: str = ""
+
+    def undecided(self, name: str) -> str:
+        """Return what stands in its place as long as there is no cluster."""
+        return OWN_IMAGES[self.image] if self.image else f"any-{name}"
 
 
 def build(row: Obj) -> Requires:

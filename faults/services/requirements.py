@@ -16,16 +16,20 @@ from faults.inventory import Inventory, described, gpus_taken_on, is_open, kind_
 from faults.kube.client import Kube
 from faults.metrics import find_service
 from faults.models import Cluster
-from faults.packs import NodePool, Pack
+from faults.packs import ClusterValue, NodePool, Pack
 from faults.packs.pack import CLUSTER
+from faults.packs.requires import OWN_IMAGES
 from faults.tiers import policy_of, policy_of_tier
 
 Obj = dict[str, Any]
 NO_COMMON_TIER = "The scenarios cannot be in one interview: {tiers}. Leave out what does not go together."
 NO_AGENT = "“{title}” needs node agents, and there is no image of them for real clusters: set NODE_AGENT_IMAGE."
+NO_IMAGE = "“{title}” needs an image of ours that real nodes can pull: build it (make images) and set {setting}."
 NO_NODE = "“{title}” needs {what}, and the cluster has {count} that take new pods."
 NO_LABEL = "“{title}” needs the label {label} of the node {node}, which has none that can be used."
 NAMESAKE = "In the cluster {cluster}, the {binding}, whom the candidate may impersonate. Choose another cluster."
+SETTINGS = {"inference-server": "INFERENCE_SERVER_IMAGE"}
+"""The settings that name images of ours for real nodes."""
 _VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/:@-]{0,198}[A-Za-z0-9])?")
 
 
@@ -35,9 +39,8 @@ def refusal_together(*, packs: Sequence[Pack], tier: str = "", parts: Sequence[i
     Without a tier, some cluster must be able to have them all: a practice cluster wherever they are made for one.
     ``parts`` has the number of the part that each is in; without it, each is in a part of its own.
     """
-    without_agents = bool(tier) and not (policy_of_tier(tier).may_be_dropped or settings.NODE_AGENT_IMAGE)
-    if without_agents and (asking := [pack for pack in packs if pack.requires.agent]):
-        return NO_AGENT.format(title=asking[0].title)
+    if tier and not policy_of_tier(tier).may_be_dropped and (why := _lacks_images(packs)):
+        return why
     if not tier and (why := _tiers(packs)):
         return why
     if why := clashes.clash(packs, parts):
@@ -87,10 +90,29 @@ def cluster_values(*, cluster: Cluster, pack: Pack, seed: int) -> dict[str, str]
 
     Raises FaultError where the cluster has no such node, and ClusterError.
     """
-    if not pack.cluster_values:
-        return {}
+    images = {CLUSTER + name: _image(cluster, value.image) for name, value in _own_images(pack)}
+    if len(images) == len(pack.cluster_values):
+        return images
     kube = selectors.kube_for(cluster)
-    return choose_values(pack, kube.list("v1", "Node"), seed, gpus_taken_on(kube.list("v1", "Pod")))
+    return images | choose_values(pack, kube.list("v1", "Node"), seed, gpus_taken_on(kube.list("v1", "Pod")))
+
+
+def _own_images(pack: Pack) -> list[tuple[str, ClusterValue]]:
+    return [(name, value) for name, value in pack.cluster_values.items() if value.image]
+
+
+def _image(cluster: Cluster, name: str) -> str:
+    return OWN_IMAGES[name] if policy_of(cluster).may_be_dropped else str(getattr(settings, SETTINGS[name]))
+
+
+def _lacks_images(packs: Sequence[Pack]) -> str:
+    """Return which image for real nodes no setting names, in a sentence."""
+    agents = (pack for pack in packs if pack.requires.agent and not settings.NODE_AGENT_IMAGE)
+    if asking := next(agents, None):
+        return NO_AGENT.format(title=asking.title)
+    needed = ((pack, SETTINGS[value.image]) for pack in packs for _, value in _own_images(pack))
+    lacking = next(((pack, setting) for pack, setting in needed if not getattr(settings, setting)), None)
+    return NO_IMAGE.format(title=lacking[0].title, setting=lacking[1]) if lacking else ""
 
 
 def choose_values(pack: Pack, nodes: Sequence[Obj], seed: int, taken: Set[str] = frozenset()) -> dict[str, str]:

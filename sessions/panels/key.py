@@ -21,7 +21,7 @@ class KeyEntry:
     @property
     def is_open(self) -> bool:
         """Whether the cluster still has to choose names: it does when the scenario is injected."""
-        return self.row.run is None and bool(self.pack.cluster_values)
+        return self.row.run is None and any(not value.image for value in self.pack.cluster_values.values())
 
 
 def key(subject: Subject) -> Context:
