@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -24,11 +25,16 @@ class Stuck:
 
 
 def kubectl_name(target: Target) -> str:
-    """Return kind, name and namespace as kubectl's command line takes them."""
+    """Return kind, name and namespace as kubectl's command line takes them, in a shell.
+
+    Names of roles and bindings may hold anything but a slash and a percent sign: also ``$(reboot)`` and ``--all``.
+    """
     group, _, version = target.api_version.rpartition("/")
     custom = "." in group and not group.endswith(".k8s.io")
     kind = f"{target.kind.lower()}.{version}.{group}" if custom else target.kind.lower()
-    return f"{kind} {target.name}" + (f" -n {target.namespace}" if target.namespace else "")
+    between = "/" if target.name.startswith("-") else " "
+    name = f"{kind}{between}{shlex.quote(target.name)}"
+    return f"{name} -n {shlex.quote(target.namespace)}" if target.namespace else name
 
 
 def obstacles(cluster: ClusterPort, target: Target, uid: str) -> Iterator[Stuck]:
