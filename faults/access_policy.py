@@ -3,11 +3,15 @@
 RBAC itself lets everybody grant what they hold: a binding that named the candidate, or a group that they are in,
 would outlive the bindings that are deleted at the end. And whoever changes the pods of a workload gets its account's
 token: in namespaces that are not the session's, only where pods run may change, and what marks them.
+
+Outside of these namespaces, what a candidate leaves behind has to be seen and removed: an owner would hide an object
+among what controllers make, a finalizer would keep it, and of nodes only labels, taints and ``unschedulable`` are
+compared, since programs write the rest at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Obj = dict[str, Any]
@@ -15,22 +19,26 @@ NAME = "access-policy"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 _RBAC = "rbac.authorization.k8s.io"
 _PLACEMENT = ("nodeSelector", "tolerations", "affinity")
-_WORKLOADS = {
-    "": ("pods", "pods/ephemeralcontainers", "replicationcontrollers"),
-    "apps": ("deployments", "daemonsets", "statefulsets", "replicasets"),
-    "batch": ("jobs", "cronjobs"),
-}
+_WORKLOADS = (
+    *("/pods", "/replicationcontrollers", "batch/jobs", "batch/cronjobs"),
+    *("apps/deployments", "apps/daemonsets", "apps/statefulsets", "apps/replicasets"),
+)
+_HOLDS = ("ownerReferences", "finalizers")
+_ADDRESSES = ("type", "externalName", "externalIPs", "loadBalancerIP", "loadBalancerSourceRanges")
+_OF_NODES = ("taints", "unschedulable")
 
 
-def objects(candidate: str, suffix: str, namespaces: Sequence[str]) -> list[Obj]:
+def objects(candidate: str, suffix: str, namespaces: Sequence[str], *, nodes_are_theirs: bool = False) -> list[Obj]:
     """Return the policy and its binding.
 
     ``candidate`` is their user name, ``suffix`` ends the objects' names, ``namespaces`` are the session's own.
+    ``nodes_are_theirs``: they may run privileged pods, and so write anything to nodes.
     """
     name = NAME + suffix
     spec = {"policyName": name, "validationActions": ["Deny"]}
+    rules = {**_of_access(candidate), **_of_workloads(), **_of_objects(), **({} if nodes_are_theirs else _of_nodes())}
     return [
-        {**_object("ValidatingAdmissionPolicy", name), "spec": _policy(candidate, namespaces)},
+        {**_object("ValidatingAdmissionPolicy", name), "spec": _policy(candidate, namespaces, rules)},
         {**_object("ValidatingAdmissionPolicyBinding", name), "spec": spec},
     ]
 
@@ -39,12 +47,11 @@ def _object(kind: str, name: str) -> Obj:
     return {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": name}}
 
 
-def _policy(candidate: str, namespaces: Sequence[str]) -> Obj:
-    access = _rule(_RBAC, ("roles", "rolebindings", "clusterroles", "clusterrolebindings"))
-    rules = {**_of_access(candidate), **_of_workloads()}
+def _policy(candidate: str, namespaces: Sequence[str], rules: Mapping[str, str]) -> Obj:
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*", "pods/ephemeralcontainers"]}
     return {
         "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [access, *(_rule(*entry) for entry in _WORKLOADS.items())]},
+        "matchConstraints": {"resourceRules": [{**everything, "operations": ["CREATE", "UPDATE"]}]},
         "matchConditions": [{"name": "on-call", "expression": f"request.userInfo.username == '{candidate}'"}],
         "variables": [
             {"name": name, "expression": expression} for name, expression in _variables(namespaces).items()
@@ -56,16 +63,14 @@ def _policy(candidate: str, namespaces: Sequence[str]) -> Obj:
     }
 
 
-def _rule(group: str, resources: Sequence[str]) -> Obj:
-    operations = ["CREATE", "UPDATE"]
-    return {"apiGroups": [group], "apiVersions": ["v1"], "operations": operations, "resources": list(resources)}
-
-
 def _variables(namespaces: Sequence[str]) -> dict[str, str]:
-    own = ", ".join(f"'{name}'" for name in namespaces)
+    kind = "request.resource.group + '/' + request.resource.resource"
     return {
         "isAccess": f"request.resource.group == '{_RBAC}'",
-        "isElsewhere": f"!variables.isAccess && !(has(request.namespace) && request.namespace in [{own}])",
+        "isOutside": f"!(has(request.namespace) && request.namespace in {_listed(namespaces)})",
+        "isElsewhere": f"variables.isOutside && ({kind}) in {_listed(_WORKLOADS)}",
+        "isNode": f"{kind} == '/nodes' && oldObject != null",
+        "isService": f"{kind} == '/services'",
         "pod": _pod_spec("object"),
         "podBefore": _pod_spec("oldObject"),
     }
@@ -101,3 +106,36 @@ def _of_workloads() -> dict[str, str]:
         f"outside your own namespaces, pods may change in their labels, annotations, {_PLACEMENT[0]}, {_PLACEMENT[1]}"
         f" and {_PLACEMENT[2]} only": f"!variables.isElsewhere || oldObject == null || ({kept} && {none_gone})",
     }
+
+
+def _of_objects() -> dict[str, str]:
+    """Return message -> expression, for objects outside of the session's namespaces."""
+    held = "oldObject != null && k in oldObject.metadata && entry in oldObject.metadata[k]"
+    same = "k in oldObject.spec ? k in object.spec && object.spec[k] == oldObject.spec[k] : !(k in object.spec)"
+    inner = "(!has(object.spec.type) || object.spec.type == 'ClusterIP') && !has(object.spec.externalIPs)"
+    return {
+        "outside your own namespaces, objects get neither owners nor finalizers": (
+            f"!variables.isOutside || {_listed(_HOLDS)}.all(k, !has(object.metadata) || !(k in object.metadata) || "
+            f"object.metadata[k].all(entry, {held}))"
+        ),
+        "outside your own namespaces, services keep their type and addresses": (
+            f"!variables.isOutside || !variables.isService || (oldObject == null ? {inner} : "
+            f"{_listed(_ADDRESSES)}.all(k, {same}))"
+        ),
+    }
+
+
+def _of_nodes() -> dict[str, str]:
+    """Return message -> expression. Networks and autoscalers go by annotations; a provider's ID stays for ever."""
+    same = "k in oldObject.spec && object.spec[k] == oldObject.spec[k]"
+    notes = [f"has({it}.metadata.annotations) ? {it}.metadata.annotations : {{}}" for it in ("object", "oldObject")]
+    return {
+        "of nodes, only labels, taints and whether they take pods may be changed": (
+            f"!variables.isNode || (({notes[0]}) == ({notes[1]}) && "
+            f"(!has(object.spec) || object.spec.all(k, k in {_listed(_OF_NODES)} || ({same}))))"
+        ),
+    }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "[" + ", ".join(f"'{name}'" for name in names) + "]"

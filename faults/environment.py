@@ -16,6 +16,7 @@ from faults.engine import Change, Record, Target
 from faults.guardrails import Guardrails
 from faults.injectors import Create, PatchObject
 from faults.packs import AccessRule, Workspace
+from faults.packs.model import PRIVILEGED_PODS
 from faults.packs.rights import READ, WRITE, former_rules, merge, split_resource
 from faults.session_agents import SessionAgents
 from faults.toolbox import Toolbox
@@ -104,7 +105,8 @@ def foundation(namespaces: Sequence[str], rails: Guardrails | None, box: Toolbox
         objects += terraform_account.foundation(terraform, home, SERVICE_ACCOUNT, suffix, namespaces)
     if rails and rails.grants is not None:
         made = terraform.namespaces if terraform else ()
-        objects += access_policy.objects(username(home), suffix, [*namespaces, *made])
+        own, theirs = [*namespaces, *made], PRIVILEGED_PODS in rails.words
+        objects += access_policy.objects(username(home), suffix, own, nodes_are_theirs=theirs)
     return _creations(objects)
 
 
