@@ -2,13 +2,15 @@
 
 The API server tells which program wrote an object, not who ran it. So an object counts as theirs that is new since
 the session began, where their rights let them create its kind, and that nothing but people's tools wrote; and that
-only in a cluster which nobody else changes meanwhile. Whatever else is new is told as residue.
+only in a cluster which nobody else changes meanwhile. Whatever else is new is told as residue. New is what the
+session's first picture does not have, and is no older: pictures leave out some kinds, such as endpoints.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from faults import selectors
@@ -31,10 +33,10 @@ def delete_candidates_objects(kube: Kube, run: FaultRun) -> None:
     """Delete what an environment's candidate made; nothing where others share the cluster. Raises ClusterError."""
     if not policy_of(run.cluster).is_exclusive:
         return
-    before = run.fingerprint_before or {}
+    before, since = run.fingerprint_before or {}, run.created_at.replace(microsecond=0)
     for resource, namespace in _places(kube, run):
         for obj in kube.list(resource.api_version, resource.kind, namespace):
-            if _is_theirs(obj, before):
+            if _is_theirs(obj, before, since):
                 meta = obj["metadata"]
                 place = (resource.api_version, resource.kind, meta["name"], meta.get("namespace", ""))
                 with suppress(NotFound, Conflict):  # gone, or made anew by somebody else
@@ -62,8 +64,10 @@ def _spaces(resource: Resource, rules: list[AccessRule]) -> Iterator[str]:
             yield from rule.namespaces if resource.namespaced else ("",)
 
 
-def _is_theirs(obj: Obj, before: Fingerprint) -> bool:
+def _is_theirs(obj: Obj, before: Fingerprint, since: datetime) -> bool:
     meta = obj["metadata"]
+    if datetime.fromisoformat(meta["creationTimestamp"]) < since:
+        return False
     if object_key(obj) in before or meta.get("ownerReferences") or "deletionTimestamp" in meta:
         return False
     asked = [row for row in meta.get("managedFields") or () if row.get("subresource") != "status"]

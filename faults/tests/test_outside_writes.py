@@ -6,6 +6,7 @@ On a practice cluster, and on a real control plane where ``test_hostile_pods.py`
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from faults import selectors, services
 from faults.errors import ClusterError, Forbidden
 from faults.kube.client import Kube
 from faults.kube.config import parse
-from faults.models import Cluster
+from faults.models import Cluster, FaultRun
 from faults.packs import AccessRule
 from faults.tests.conftest import deadline
 from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.django_db
 IMAGES = FIRST_PACK
 NODE, SERVICE, LENT = "lent-node", "exporter", "outside"
 SPEC = {"selector": {"app": "exporter"}, "ports": [{"port": 9400}]}
+SUBSETS = [{"addresses": [{"ip": "192.0.2.9"}], "ports": [{"port": 27000}]}]
 
 
 @pytest.fixture
@@ -48,6 +50,7 @@ def outside(admin, lent):
     name = f"gpu-{uuid.uuid4().hex[:8]}"
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     admin.create(of("Service", name, SERVICE, spec=SPEC), field_manager="helm")
+    admin.create(of("Endpoints", name, "license-server") | {"subsets": SUBSETS}, field_manager="kubectl-create")
     admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
     if lent.name == LENT:
         eventually(lambda: not admin.get("v1", "Node", NODE)["spec"].get("taints"))
@@ -61,7 +64,7 @@ def outside(admin, lent):
 def place(lent, outside):
     """A session with rights in that namespace, and to change the node."""
     rules = [
-        AccessRule(("configmaps",), ("get", "create", "patch", "delete"), (outside,)),
+        AccessRule(("configmaps", "endpoints"), ("get", "create", "patch", "delete"), (outside,)),
         AccessRule(("services",), ("get", "create", "patch"), (outside,)),
         AccessRule(("nodes",), ("patch",), (), (NODE,)),
     ]
@@ -130,3 +133,16 @@ def test_nodes_change_only_where_the_end_of_the_session_looks(candidate):
     taint = {"key": "example.com/dedicated", "value": "speech", "effect": "NoSchedule"}
     patch = {"metadata": {"labels": {"pool": "speech"}}, "spec": {"taints": [taint], "unschedulable": True}}
     candidate.patch("v1", "Node", NODE, "", patch, dry_run=True)
+
+
+@pytest.mark.parametrize("lent", TIERS, indirect=True)
+def test_what_people_made_before_the_session_stays_whatever_its_kind(place, admin, candidate, outside):
+    """No picture of the cluster has endpoints, which are written all the time."""
+    made = admin.get("v1", "Endpoints", "license-server", outside)["metadata"]["creationTimestamp"]
+    later = datetime.fromisoformat(made) + timedelta(seconds=1)
+    FaultRun.objects.filter(pk=place.pk).update(created_at=later)
+    eventually(lambda: datetime.now(UTC) > later)
+    candidate.create(of("Endpoints", outside, "mine") | {"subsets": SUBSETS}, field_manager="kubectl-create")
+    assert services.revert_run(run_id=place.pk, holder="test").residue == []
+    left = {each["metadata"]["name"] for each in admin.list("v1", "Endpoints", outside)}
+    assert left & {"license-server", "mine"} == {"license-server"}
