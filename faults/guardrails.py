@@ -182,6 +182,7 @@ def _limit_range(rails: Guardrails, namespace: str) -> Obj:
 
 def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
     """Return the admission policy."""
+    written = ["services", *(["configmaps"] if rails.shared else [])]
     return {
         "apiVersion": _ADMISSION,
         "kind": "ValidatingAdmissionPolicy",
@@ -190,7 +191,10 @@ def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
             "failurePolicy": "Fail",
             "matchConstraints": {
                 "namespaceSelector": isolation.named(namespaces),
-                "resourceRules": [_rule(["CREATE"], "pods"), _rule(["CREATE", "UPDATE"], "services")],
+                "resourceRules": [
+                    _rule(["CREATE"], "pods"),
+                    *(_rule(["CREATE", "UPDATE"], name) for name in written),
+                ],
             },
             "variables": [
                 {"name": "isPod", "expression": "request.resource.resource == 'pods'"},
@@ -218,6 +222,7 @@ def _rule(operations: list[str], resource: str) -> Obj:
     return {"apiGroups": [""], "apiVersions": ["v1"], "operations": operations, "resources": [resource]}
 
 
+_RESERVED = "['NVIDIA_VISIBLE_DEVICES', 'LD_PRELOAD']"
 _CONTAINERS = "object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : [])"
 
 
@@ -233,7 +238,8 @@ def _validations(rails: Guardrails) -> dict[str, str]:
         ),
         f"a pod may have at most {MAX_CONTAINERS} containers": f"size(variables.containers) <= {MAX_CONTAINERS}",
         "external IPs are not available": (
-            "variables.isPod || !has(object.spec.externalIPs) || size(object.spec.externalIPs) == 0"
+            "variables.isPod || !has(object.spec) || !has(object.spec.externalIPs)"
+            " || size(object.spec.externalIPs) == 0"
         ),
         "this runtime class is not available": _of_pods(
             "!has(object.spec.runtimeClassName)"
@@ -246,8 +252,11 @@ def _validations(rails: Guardrails) -> dict[str, str]:
         )
     if rails.shared:
         rules["GPUs are requested through limits, and libraries are not preloaded"] = (
-            "variables.containers.all(c, !has(c.env)"
-            " || c.env.all(e, !(e.name in ['NVIDIA_VISIBLE_DEVICES', 'LD_PRELOAD'])))"
+            f"variables.containers.all(c, !has(c.env) || c.env.all(e, !(e.name in {_RESERVED})))"
+        )
+        rules["config maps set no such variables either, and are taken as they are, without a prefix"] = (
+            "variables.containers.all(c, !has(c.envFrom) || c.envFrom.all(s, !has(s.prefix) || s.prefix == '')) && "
+            f"(variables.isPod || !has(object.data) || object.data.all(k, !(k in {_RESERVED})))"
         )
     return rules
 

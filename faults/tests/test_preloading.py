@@ -1,0 +1,67 @@
+"""Variables by which a container on a shared cluster would take GPUs, or put code into the runtime's hooks.
+
+On a practice cluster, and on a real control plane where ``test_hostile_pods.py`` has one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from faults import guardrails, services
+from faults.kube.client import Kube
+from faults.kube.config import parse
+from faults.models import Cluster
+from faults.packs import AccessRule
+from faults.tests.conftest import deadline
+from faults.tests.test_hostile_pods import REAL, TIERS, flat, refusal
+from faults.tests.variants import FIRST_PACK
+
+pytestmark = pytest.mark.django_db
+IMAGES = FIRST_PACK
+HOME = f"ml-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture(params=TIERS)
+def candidate(request):
+    """The client of a candidate on a shared cluster, who may write config maps."""
+    if request.param == "real":
+        cluster = services.lend_cluster(name="shared", kubeconfig=flat(Path(REAL)))
+    else:
+        cluster = request.getfixturevalue("cluster")
+    tier = partial(Cluster.objects.filter(pk=cluster.pk).update)
+    tier(tier=Cluster.Tier.SHARED)
+    cluster.refresh_from_db()
+    rules = [AccessRule(("configmaps",), ("create", "delete", "patch"), (HOME,))]
+    run = services.plan_environment_run(
+        cluster=cluster, namespaces={"workloads": HOME}, deadline=deadline(), access=rules
+    )
+    services.inject_run(run_id=run.pk, holder="test")
+    kube = Kube(parse(services.candidate_access(run=run, seconds=600).kubeconfig))
+    yield kube
+    kube.close()
+    assert services.revert_run(run_id=run.pk, holder="test").residue == []
+    tier(tier=Cluster.Tier.PRACTICE if request.param == "practice" else Cluster.Tier.DEDICATED)
+
+
+def config(**data):
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": HOME}, "data": data}
+
+
+def pod(**fields):
+    made = guardrails.probe(HOME)
+    made["spec"] = {"containers": [made["spec"]["containers"][0] | fields]}
+    return made
+
+
+@pytest.mark.parametrize("name", ["LD_PRELOAD", "NVIDIA_VISIBLE_DEVICES"])
+def test_neither_containers_nor_config_maps_set_them(candidate, name):
+    whole = {"configMapRef": {"name": "c", "optional": True}}
+    assert "not preloaded" in refusal(candidate, pod(env=[{"name": name, "value": "x"}]))
+    assert "no such variables" in refusal(candidate, config(**{name: "x"}))
+    assert "without a prefix" in refusal(candidate, pod(envFrom=[whole | {"prefix": name[:3]}]))
+    assert refusal(candidate, config(LOG_LEVEL="debug")) == ""
+    assert refusal(candidate, pod(envFrom=[whole])) == ""
