@@ -74,6 +74,8 @@ def takes_identities(rules: Iterable[AccessRule], own: Collection[str]) -> list[
     """Return the rights ("create serviceaccounts/token") that lead to the credentials of other accounts.
 
     Nothing that ends with the candidate's own access ends those. Pods in the session's namespaces have no tokens.
+    Programs of other namespaces do as their config maps and custom resources say: a scrape job of Prometheus sends
+    its account's token to any pod.
     """
     return list(dict.fromkeys(_identities(rules, set(own))))
 
@@ -113,10 +115,12 @@ def _why_unwritable(rule: AccessRule, resource: str) -> str:
         return "others trust what is written there"
     if resource in _ROLES and not rule.names:
         return "roles and bindings are changed by name only"
+    return "a controller acts on it with rights of its own" if _is_custom(resource) else ""
+
+
+def _is_custom(resource: str) -> bool:
     group, _ = split_resource(resource)
-    if "." in group and not group.endswith(".k8s.io"):
-        return "a controller acts on it with rights of its own"
-    return ""
+    return "." in group and not group.endswith(".k8s.io")
 
 
 def _identities(rules: Iterable[AccessRule], own: set[str]) -> Iterator[str]:
@@ -133,6 +137,6 @@ def _takes_identity(resource: str, verb: str, is_outside: bool) -> bool:
         return True
     if resource in _OPENING:
         return verb in WRITE
-    if resource in _POD_MAKERS:
+    if resource in _POD_MAKERS or resource == "configmaps" or _is_custom(resource):
         return is_outside and verb in ("create", "update", "patch")
     return is_outside and resource in _RUNNING_COMMANDS

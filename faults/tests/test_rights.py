@@ -150,11 +150,14 @@ def test_rights_that_lead_to_other_accounts_are_told():
         rule("bind clusterroles.rbac.authorization.k8s.io"),
         rule("create networkpolicies.networking.k8s.io", OWN), rule("patch configmaps", ["kube-system"]),
         rule("patch mutatingwebhookconfigurations.admissionregistration.k8s.io"),
+        rule("update configmaps", ["monitoring"]),
+        rule("create servicemonitors.monitoring.coreos.com", ["monitoring"]),
         # and these do not
+        rule("update configmaps", OWN), rule("delete configmaps", ["monitoring"]),
         rule("create pods/exec", OWN), rule("create pods", OWN), rule("get pods", ["monitoring"]),
         rule("patch nodes"),
     ]  # fmt: skip
-    assert len(takes_identities(rules, OWN)) == 9
+    assert len(takes_identities(rules, OWN)) == 11
     assert written_namespaces(rules, OWN) == ["gpu-operator", "kube-system", "monitoring"]
 
 
