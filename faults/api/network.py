@@ -149,6 +149,7 @@ def _partition(body: NetworkFaultIn, name: str, kube: Kube, labelled: bool) -> M
         labelled=labelled,
     )
     if not fence:
+        _refuse_contradiction(kube, wanted.namespace, made)
         return made, [network_faults.step(one) for one in made]
     _refuse_second(fence, made)
     part = network_faults.parted(made, tenants)
@@ -167,6 +168,15 @@ def _isolation(kube: Kube, namespace: str) -> Obj | None:
         text = f"NetworkPolicy {isolation.NETWORK_POLICY} of {namespace} is none of a session's: what it opens stays."
         raise ApiProblem(409, "partition_without_effect", text, "Choose another namespace, or mode chaos_mesh.")
     return None
+
+
+def _refuse_contradiction(kube: Kube, namespace: str, made: Sequence[Obj]) -> None:
+    """Refuse a partition of pods that another policy speaks of: each would open what the other closes."""
+    for found in kube.list(isolation.API_VERSION, "NetworkPolicy", namespace):
+        if any(isolation.contradict(each["spec"], found["spec"]) for each in made):
+            name = found["metadata"]["name"]
+            text = f"NetworkPolicy {name} of {namespace} may select the same pods, and policies only ever open."
+            raise ApiProblem(409, "partition_contradicted", text, "End or change that one, or use mode chaos_mesh.")
 
 
 def _refuse_second(fence: Obj, made: Sequence[Obj]) -> None:

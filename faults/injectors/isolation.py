@@ -8,7 +8,7 @@ Monitoring, the toolbox and, unless it is to be closed, DNS stay open to all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -75,6 +75,32 @@ def tenants_of(isolation: Obj) -> list[str]:
 
 def _peers(found: Obj, rules: str, side: str) -> list[Obj]:
     return [peer for rule in found["spec"].get(rules, []) for peer in rule.get(side, [])]
+
+
+def contradict(one: Obj, other: Obj) -> bool:
+    """Return whether two policies may select the same pod, by labels in the first, and open it differently.
+
+    A pod that policies select may do what any of them allows.
+    """
+    rules = {"Ingress": "ingress", "Egress": "egress"}
+    both = set(one["policyTypes"]) & set(other["policyTypes"])
+    differ = any((one.get(rules[name]) or []) != (other.get(rules[name]) or []) for name in both)
+    return differ and not _are_apart(one["podSelector"]["matchLabels"], other["podSelector"])
+
+
+def _are_apart(labels: Mapping[str, str], selector: Obj) -> bool:
+    """Return whether a selector selects no pod that has these labels, whatever others it has."""
+    rows = [
+        {"key": key, "operator": "In", "values": [value]} for key, value in selector.get("matchLabels", {}).items()
+    ]
+    rows += selector.get("matchExpressions", [])
+    return any(
+        row["operator"] == "DoesNotExist"
+        or (row["operator"] == "In" and labels[row["key"]] not in row["values"])
+        or (row["operator"] == "NotIn" and labels[row["key"]] in row["values"])
+        for row in rows
+        if row["key"] in labels
+    )
 
 
 def is_whole(isolation: Obj, policies: Sequence[Obj]) -> bool:

@@ -48,6 +48,29 @@ def test_a_partition_that_would_cut_nothing_is_refused_with_the_policy_that_keep
         kube.delete(isolation.API_VERSION, "NetworkPolicy", isolation.NETWORK_POLICY, "default")
 
 
+@pytest.mark.parametrize(
+    ("selector", "code"), [({}, "partition_contradicted"), ({"matchLabels": {"app": "db"}}, None)]
+)
+def test_a_partition_opens_no_pods_that_a_policy_of_somebody_closes(program, kube, selector, code):
+    meta, spec = {"name": "deny", "namespace": "default"}, {"podSelector": selector, "policyTypes": ["Ingress"]}
+    kube.create({"apiVersion": isolation.API_VERSION, "kind": "NetworkPolicy", "metadata": meta, "spec": spec})
+    try:
+        assert program.send("POST", NETWORK, PARTITION)[1].get("code") == code
+        assert len(policies(kube)) == (1 if code else 2)
+    finally:
+        program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
+        kube.delete(isolation.API_VERSION, "NetworkPolicy", "deny", "default")
+
+
+def test_a_second_partition_of_the_same_pods_does_not_end_the_first(program, kube):
+    """The first opens them to all but frontends, the second to all but monitors: together to everybody."""
+    assert program.send("POST", NETWORK, PARTITION)[0] == 200
+    status, body = program.send("POST", NETWORK, {**PARTITION, "source": "app=monitor"})
+    assert (status, body["code"], len(policies(kube))) == (409, "partition_contradicted", 1)
+    assert program.send("POST", NETWORK, {**PARTITION, "source": "app=monitor", "target": "app=db"})[0] == 200
+    program.send("POST", "/api/v1/faults/network/cleanup?namespace=default")
+
+
 @pytest.fixture
 def fence(kube):
     """The isolation of a session whose namespaces are default and other."""
