@@ -33,8 +33,16 @@ def kubectl_name(target: Target) -> str:
     custom = "." in group and not group.endswith(".k8s.io")
     kind = f"{target.kind.lower()}.{version}.{group}" if custom else target.kind.lower()
     between = "/" if target.name.startswith("-") else " "
-    name = f"{kind}{between}{shlex.quote(target.name)}"
-    return f"{name} -n {shlex.quote(target.namespace)}" if target.namespace else name
+    name = f"{kind}{between}{_word(target.name)}"
+    return f"{name} -n {_word(target.namespace)}" if target.namespace else name
+
+
+def _word(text: str) -> str:
+    """Return a word for a shell. What would drive the terminal that it is pasted into becomes an escape of bash."""
+    if text.isprintable():
+        return shlex.quote(text)
+    kept = (char if char.isprintable() and char not in "'\\" else f"\\U{ord(char):08x}" for char in text)
+    return f"$'{''.join(kept)}'"
 
 
 def obstacles(cluster: ClusterPort, target: Target, uid: str) -> Iterator[Stuck]:
