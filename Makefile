@@ -95,7 +95,7 @@ testcluster: setup ## Build (once, with Go) and start a real control plane on lo
 	@deploy/testcluster/build.sh
 	@$(BIN)/python deploy/testcluster/testcluster.py up
 
-ON_REAL := kubesim/tests/contract faults/tests/test_hostile_pods.py faults/tests/test_node_faults_joined.py faults/tests/test_outside_writes.py faults/tests/test_pack_rights_for_real.py faults/tests/test_preloading.py faults/tests/test_terraform_bounds.py sessions/tests/test_real_clusters.py
+ON_REAL := kubesim/tests/contract faults/tests/test_hostile_pods.py faults/tests/test_node_faults_joined.py faults/tests/test_outside_writes.py faults/tests/test_pack_rights_for_real.py faults/tests/test_shared_pods.py faults/tests/test_terraform_bounds.py sessions/tests/test_real_clusters.py
 contract-real: setup-dev ## Check the contract, hostile pods and whole sessions on kubesim and on a real control plane (CONTRACT_KUBECONFIG=FILE: on that one)
 	@if [ -n "$(CONTRACT_KUBECONFIG)" ]; then \
 	    CONTRACT_KUBECONFIG=$(CONTRACT_KUBECONFIG) $(BIN)/python -m pytest $(ON_REAL) -q $(ARGS); \

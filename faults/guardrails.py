@@ -158,7 +158,12 @@ def _quota(rails: Guardrails, namespace: str) -> Obj:
         "requests.nvidia.com/gpu": str(rails.gpus),
     }
     if rails.shared:
-        hard |= {"requests.cpu": "32", "requests.memory": "128Gi", "limits.memory": "256Gi"}
+        hard |= {
+            "requests.cpu": "32",
+            "requests.memory": "128Gi",
+            "limits.memory": "256Gi",
+            "requests.storage": "200Gi",
+        }
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -171,7 +176,8 @@ def _limit_range(rails: Guardrails, namespace: str) -> Obj:
     """Requests for those who state none. Limits only on shared clusters: elsewhere they would change the scenario."""
     limit: Obj = {"type": "Container", "defaultRequest": {"cpu": "50m", "memory": "64Mi"}}
     if rails.shared:
-        limit |= {"default": {"cpu": "1", "memory": "1Gi"}, "max": {"cpu": "16", "memory": "128Gi"}}
+        limit["default"] = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "10Gi"}
+        limit["max"] = {"cpu": "16", "memory": "128Gi", "ephemeral-storage": "100Gi"}
     return {
         "apiVersion": "v1",
         "kind": "LimitRange",

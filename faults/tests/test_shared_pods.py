@@ -1,4 +1,4 @@
-"""Variables by which a container on a shared cluster would take GPUs, or put code into the runtime's hooks.
+"""Pods that would harm others on a shared cluster: by variables for the container runtime, or by filling disks.
 
 On a practice cluster, and on a real control plane where ``test_hostile_pods.py`` has one.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from faults import guardrails, services
+from faults import guardrails, selectors, services
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster
@@ -65,3 +65,18 @@ def test_neither_containers_nor_config_maps_set_them(candidate, name):
     assert "without a prefix" in refusal(candidate, pod(envFrom=[whole | {"prefix": name[:3]}]))
     assert refusal(candidate, config(LOG_LEVEL="debug")) == ""
     assert refusal(candidate, pod(envFrom=[whole])) == ""
+
+
+def test_disks_are_filled_within_limits_only(candidate):
+    """What a pod writes to its node's disk counts as its own; claims count together, those of pods' volumes, too."""
+    made = candidate.create(pod())
+    assert made["spec"]["containers"][0]["resources"]["limits"]["ephemeral-storage"] == "10Gi"
+    assert "maximum ephemeral-storage usage" in refusal(candidate, pod(resources=disk("500Gi")))
+    meta = {"name": "large", "namespace": HOME}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "900Ti"}}}
+    made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim}
+    assert "exceeded quota" in refusal(selectors.kube_for(Cluster.objects.get()), made)
+
+
+def disk(size):
+    return {"limits": {"ephemeral-storage": size}}
