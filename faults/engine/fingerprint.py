@@ -75,7 +75,7 @@ def fingerprint(cluster: ClusterPort, namespaces: Sequence[str]) -> Fingerprint:
             objects += _scan(cluster, resource, there)
     present = {obj["metadata"]["uid"] for obj in objects}
     counted = [obj for obj in sorted(objects, key=object_key) if _controller(obj) not in present]
-    found = {object_key(obj): _digest(obj) for obj in counted}
+    found = {object_key(obj): object_digest(obj) for obj in counted}
     nodes = [obj for obj in objects if obj["kind"] == "Node"]
     return found | _node_picture(cluster, nodes, known) | _cloud_picture(cluster, _projects(objects))
 
@@ -118,7 +118,7 @@ def _steady(value: Any) -> Any:
 
 def namespace_picture(cluster: ClusterPort) -> Fingerprint:
     """Return that part of a fingerprint which tells what namespaces there are. Raises ClusterError."""
-    return {object_key(obj): _digest(obj) for obj in cluster.list(*_NAMESPACE)}
+    return {object_key(obj): object_digest(obj) for obj in cluster.list(*_NAMESPACE)}
 
 
 def left_over(difference: str) -> Target | None:
@@ -200,10 +200,11 @@ def _controller(obj: Obj, field: str = "uid") -> str:
 
 def same(one: Obj, other: Obj) -> bool:
     """Return whether two states of an object differ in nothing that counts."""
-    return _digest(one) == _digest(other)
+    return object_digest(one) == object_digest(other)
 
 
-def _digest(obj: Obj) -> str:
+def object_digest(obj: Obj) -> str:
+    """Return what tells a state of an object from others that count."""
     leaving = _LEAVING if obj["metadata"].get("deletionTimestamp") else ""
     return leaving + _digest_of(orjson.dumps(_essence(obj)))
 

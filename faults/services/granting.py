@@ -19,6 +19,7 @@ from faults.packs import AccessRule, Pack
 from faults.packs.denied_rights import denied_rights, written_namespaces
 from faults.packs.model import EPHEMERAL_CONTAINERS
 from faults.packs.rights import subtract
+from faults.services.controlled_objects import controlled_picture
 from faults.services.work import Report, Work, silent, working
 from faults.tiers import policy_of
 
@@ -58,6 +59,12 @@ def watched_namespaces(session: FaultRun) -> list[str]:
     """Return the cluster's namespaces whose state counts as residue: the candidate may change it, and it stays."""
     rails = selectors.guardrails_of(session)
     return _lasting_namespaces(session, rails.grants or () if rails else ())
+
+
+def controlled_objects(session: FaultRun) -> Fingerprint:
+    """Return the picture of what controllers have made there and the candidate may change. Raises ClusterError."""
+    rails = selectors.guardrails_of(session)
+    return _controlled(session, rails.grants or () if rails else ())
 
 
 def _is_settled(session: FaultRun, run: FaultRun) -> bool:
@@ -103,8 +110,15 @@ def _note(work: Work, pack: Pack) -> None:
     known = watched_namespaces(session)
     if watched := [name for name in _lasting_namespaces(session, [grant]) if name not in known]:
         picture = _part_of(fingerprint(selectors.kube_for(session.cluster), watched), watched)
+        picture |= _part_of(_controlled(session, [grant]), watched)
         values["fingerprint_before"] = {**(session.fingerprint_before or {}), **picture}
     work.update(**values)
+
+
+def _controlled(session: FaultRun, grants: Iterable[Grant]) -> Fingerprint:
+    namespaces = _lasting_namespaces(session, grants := [*grants])
+    rules = [rule for grant in grants for rule in grant.rules]
+    return controlled_picture(selectors.kube_for(session.cluster), rules, namespaces) if namespaces else {}
 
 
 def _lasting_namespaces(session: FaultRun, grants: Iterable[Grant]) -> list[str]:

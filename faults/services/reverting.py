@@ -33,7 +33,8 @@ from faults.injectors import ACTIONS, KINDS
 from faults.kube.mirror import NAMESPACE
 from faults.models import Cluster, FaultRun, InjectedFault, Step
 from faults.services.candidates_objects import delete_candidates_objects
-from faults.services.granting import watched_namespaces
+from faults.services.controlled_objects import known_before
+from faults.services.granting import controlled_objects, watched_namespaces
 from faults.services.mirrors import mirror_of
 from faults.services.running import fresh
 from faults.services.work import Failpoint, Report, Work, silent, working
@@ -260,6 +261,7 @@ def _residue(work: Work, run: FaultRun) -> list[str]:
     kube, namespaces = work.kube(), selectors.all_namespaces_of(run)
     if run.purpose == FaultRun.Purpose.ENVIRONMENT:
         before, after = run.fingerprint_before or {}, fingerprint(kube, [*namespaces, *watched_namespaces(run)])
+        after |= known_before(before, controlled_objects(run))
         ours = partial(_of_session, run=run)
         return [_with_command(line) for line in compare(ours(before), ours(after))]
     left = [f"{record.target} still holds an injected value" for record in work.engine().leftovers()]

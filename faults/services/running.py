@@ -12,7 +12,7 @@ from faults.engine import Fingerprint, fingerprint, namespace_picture, no_failpo
 from faults.errors import ClusterError, NotYet
 from faults.models import FaultRun
 from faults.services.establishing import establish
-from faults.services.granting import grant_rights, watched_namespaces
+from faults.services.granting import controlled_objects, grant_rights, watched_namespaces
 from faults.services.panic_state import refuse_while_engaged
 from faults.services.rollout_events import forget_rollouts
 from faults.services.toolboxes import missing_toolbox
@@ -121,7 +121,8 @@ def _picture_before(run: FaultRun) -> Fingerprint:
     """
     if run.purpose != FaultRun.Purpose.ENVIRONMENT:
         return namespace_picture(selectors.kube_for(run.cluster))
-    return fingerprint(selectors.kube_for(run.cluster), [*selectors.all_namespaces_of(run), *watched_namespaces(run)])
+    namespaces = [*selectors.all_namespaces_of(run), *watched_namespaces(run)]
+    return fingerprint(selectors.kube_for(run.cluster), namespaces) | controlled_objects(run)
 
 
 def _finish_injecting(work: Work, run: FaultRun) -> None:

@@ -51,6 +51,7 @@ def outside(admin, lent):
     admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     admin.create(of("Service", name, SERVICE, spec=SPEC), field_manager="helm")
     admin.create(of("Endpoints", name, "license-server") | {"subsets": SUBSETS}, field_manager="kubectl-create")
+    admin.create(of("Service", name, "managed", spec=SPEC, ownerReferences=[owner(admin, name)]))
     admin.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})
     if lent.name == LENT:
         eventually(lambda: not admin.get("v1", "Node", NODE)["spec"].get("taints"))
@@ -89,6 +90,12 @@ def of(kind, namespace, name, spec=None, **meta):
     return made | ({"spec": spec} if spec else {})
 
 
+def owner(admin, namespace):
+    """Return the service as what controls another object."""
+    uid = admin.get("v1", "Service", SERVICE, namespace)["metadata"]["uid"]
+    return {"apiVersion": "v1", "kind": "Service", "name": SERVICE, "uid": uid, "controller": True}
+
+
 def refused(call, *arguments, **named):
     """Return the words of a refusal by a policy; empty where there was none."""
     try:
@@ -102,9 +109,7 @@ def refused(call, *arguments, **named):
 
 @pytest.mark.parametrize("lent", TIERS, indirect=True)
 def test_what_is_made_outside_has_no_owner_and_no_finalizer_so_that_it_is_told_or_deleted(admin, candidate, outside):
-    uid = admin.get("v1", "Service", SERVICE, outside)["metadata"]["uid"]
-    owner = {"apiVersion": "v1", "kind": "Service", "name": SERVICE, "uid": uid, "controller": True}
-    for meta in ({"ownerReferences": [owner]}, {"finalizers": ["example.com/keep"]}):
+    for meta in ({"ownerReferences": [owner(admin, outside)]}, {"finalizers": ["example.com/keep"]}):
         assert refused(candidate.create, of("ConfigMap", outside, "hidden", **meta), field_manager="operator")
         assert refused(candidate.patch, "v1", "Service", SERVICE, outside, {"metadata": meta})
         assert refused(candidate.patch, "v1", "Node", NODE, "", {"metadata": meta})
@@ -146,3 +151,11 @@ def test_what_people_made_before_the_session_stays_whatever_its_kind(place, admi
     assert services.revert_run(run_id=place.pk, holder="test").residue == []
     left = {each["metadata"]["name"] for each in admin.list("v1", "Endpoints", outside)}
     assert left & {"license-server", "mine"} == {"license-server"}
+
+
+@pytest.mark.parametrize("lent", TIERS, indirect=True)
+def test_changes_of_what_a_controller_made_are_told(place, candidate, outside):
+    candidate.patch("v1", "Service", "managed", outside, {"spec": {"selector": {"app": "other"}}})
+    residue = services.revert_run(run_id=place.pk, holder="test").residue
+    FaultRun.objects.filter(pk=place.pk).update(residue=[])
+    assert residue == [f"controlled v1/Service {outside}/managed has changed"]
