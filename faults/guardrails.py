@@ -176,6 +176,7 @@ def _limit_range(rails: Guardrails, namespace: str) -> Obj:
     """Requests for those who state none. Limits only on shared clusters: elsewhere they would change the scenario."""
     limit: Obj = {"type": "Container", "defaultRequest": {"cpu": "50m", "memory": "64Mi"}}
     if rails.shared:
+        limit["defaultRequest"] |= {"ephemeral-storage": "0"}  # else it is what the limit is, and few pods fit a node
         limit["default"] = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "10Gi"}
         limit["max"] = {"cpu": "16", "memory": "128Gi", "ephemeral-storage": "100Gi"}
     return {
