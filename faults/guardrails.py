@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 SHARED = "shared"
 QUOTA = "workload-quota"
 LIMIT_RANGE = "container-defaults"
-POLICY = "workload-policy"
+POLICY, PRIORITY = "workload-policy", "workload-priority"
 NO_TOKENS = "service account tokens may not be mounted"
 MAX_PODS = 50
 MAX_CONTAINERS = 20
@@ -122,7 +122,8 @@ def objects(rails: Guardrails, namespaces: Sequence[str], visitors: Sequence[str
         for name in namespaces
         for make in (_quota(rails, name), _limit_range(rails, name), isolation.policy(name, namespaces, visitors))
     ]
-    return [*inside, policy(rails, namespaces), _policy_binding(rails)]
+    policies = [policy(rails, namespaces), _policy_binding(rails)]
+    return [*inside, *policies, *(_no_priority(rails, namespaces) if rails.shared else ())]
 
 
 def probe(namespace: str) -> Obj:
@@ -213,6 +214,45 @@ def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
             ],
         },
     }
+
+
+def _no_priority(rails: Guardrails, namespaces: Sequence[str]) -> list[Obj]:
+    """Return what keeps pods from displacing those of others, whatever classes of priority the cluster has."""
+    harmless = "params.value <= 0 || (has(params.globalDefault) && params.globalDefault)"
+    other = "!has(object.spec.priorityClassName) || object.spec.priorityClassName != params.metadata.name"
+    name = PRIORITY + rails.suffix
+    return [
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "paramKind": {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"},
+                "matchConstraints": {
+                    "namespaceSelector": isolation.named(namespaces),
+                    "resourceRules": [_rule(["CREATE"], "pods")],
+                },
+                "validations": [
+                    {
+                        "expression": f"{other} || {harmless}",
+                        "message": "a priority over other pods is not available",
+                        "reason": "Forbidden",
+                    }
+                ],
+            },
+        },
+        {
+            "apiVersion": _ADMISSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {
+                "policyName": name,
+                "validationActions": ["Deny"],
+                "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"},
+            },
+        },
+    ]
 
 
 def _policy_binding(rails: Guardrails) -> Obj:

@@ -97,7 +97,8 @@ def _needed(kube: Kube, cluster: Cluster) -> list[tuple[str, str, str]]:
     kinds = [kube.resource(*target) for target in targets]
     made = {(kind.api_version.rpartition("/")[0], kind.plural) for kind in kinds} | set(_WORKLOADS)
     pairs = [(verb, *pair) for pair in sorted(made) for verb in ("get", "list", "create", "patch", "delete")]
-    return [*pairs, ("list", "", "nodes"), ("create", "", "serviceaccounts/token"), *_READS]
+    classes = [("get", "scheduling.k8s.io", "priorityclasses")] if rails.shared else []  # of a policy's parameters
+    return [*pairs, ("list", "", "nodes"), ("create", "", "serviceaccounts/token"), *_READS, *classes]
 
 
 def _may(kube: Kube, verb: str, group: str, resource: str) -> bool:

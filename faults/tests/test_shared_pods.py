@@ -17,7 +17,7 @@ from faults.kube.config import parse
 from faults.models import Cluster
 from faults.packs import AccessRule
 from faults.tests.conftest import deadline
-from faults.tests.test_hostile_pods import REAL, TIERS, flat, refusal
+from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat, refusal
 from faults.tests.variants import FIRST_PACK
 
 pytestmark = pytest.mark.django_db
@@ -77,6 +77,33 @@ def test_disks_are_filled_within_limits_only(candidate):
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "900Ti"}}}
     made = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": claim}
     assert "exceeded quota" in refusal(selectors.kube_for(Cluster.objects.get()), made)
+
+
+@pytest.fixture
+def classes():
+    """Classes of priority of the cluster's own, above and below what pods without one have."""
+    admin = selectors.kube_for(Cluster.objects.get())
+    meta = [(f"{name}-{HOME}", value) for name, value in (("urgent", 1_000_000), ("idle", -1))]
+    for name, value in meta:
+        kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+        admin.create({**kind, "metadata": {"name": name}, "value": value})
+    yield [name for name, _ in meta]
+    for name, _ in meta:
+        admin.delete("scheduling.k8s.io/v1", "PriorityClass", name)
+    admin.close()
+
+
+def test_pods_of_others_are_not_displaced(candidate, classes):
+    urgent, idle = classes
+
+    def asked(name):
+        made = pod()
+        made["spec"]["priorityClassName"] = name
+        return refusal(candidate, made)
+
+    eventually(lambda: "a priority over other pods is not available" in asked(urgent))
+    assert asked(idle) == ""
+    assert refusal(candidate, pod()) == ""
 
 
 def disk(size):
