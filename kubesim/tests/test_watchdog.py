@@ -74,7 +74,7 @@ async def restarted(host, name, times):
             return None
         async with host.client(token_of(found)) as admin:
             with suppress(TimeoutError):
-                async with asyncio.timeout(1), admin.get(PODS) as response:
+                async with asyncio.timeout(10), admin.get(PODS) as response:  # its priority is low
                     return found if response.status == 200 else None
         return None
 
