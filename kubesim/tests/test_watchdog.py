@@ -42,6 +42,8 @@ async def defective(self, pod):
 
 PodWorker.sync = defective
 """
+STARVED_S = 240.0
+"""A process of low priority beside busy ones is given long before it counts as hung, each time anew."""
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -78,7 +80,7 @@ async def restarted(host, name, times):
                     return found if response.status == 200 else None
         return None
 
-    return await until(answers)
+    return await until(answers, STARVED_S)
 
 
 async def hangs_over_an_object(host):
