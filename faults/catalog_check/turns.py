@@ -22,8 +22,8 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
     def lacking() -> str:
         if lack := _await_breaks(scene, turn, broken) or _first_lack(scene, turn, {*turn.passes, *turn.fails}):
             return lack  # as long as people wait for it, nothing else is read
-        seen.update(scene.look() | broken)
-        return missing(turn, seen)
+        seen.update(scene.look())
+        return missing(turn, seen | broken)
 
     try:
         _check_refusal(turn, _refusal(scene, turn))
@@ -31,7 +31,7 @@ def play(scene: Scene, turn: WrongTurn, *, watched_s: float) -> None:
         _check_unrepaired(scene, seen)
         if watched_s:
             scene.clock.wait(watched_s)
-            _check_unrepaired(scene, scene.look() | broken)
+            _check_unrepaired(scene, scene.look())
     except ProofFailed as exc:
         raise ProofFailed(f"{turn.route.title}: {exc}") from exc
 

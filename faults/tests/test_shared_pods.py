@@ -68,7 +68,7 @@ def test_neither_containers_nor_config_maps_set_them(candidate, name):
 
 
 def test_disks_are_filled_within_limits_only(candidate):
-    """What a pod writes to its node's disk counts as its own; claims count together, those of pods' volumes, too."""
+    """A pod's share of its node's disk counts as its own; claims count together, those of pods' volumes, too."""
     made = candidate.create(pod())
     resources = made["spec"]["containers"][0]["resources"]
     assert [resources[side]["ephemeral-storage"] for side in ("limits", "requests")] == ["10Gi", "0"]

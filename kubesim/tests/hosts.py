@@ -102,9 +102,9 @@ async def shown(host: RunningHost, name: str) -> dict[str, Any]:
         return await response.json()
 
 
-async def until(condition: Callable[[], Any], seconds: float = PATIENCE_S) -> Any:
+async def until(condition: Callable[[], Any]) -> Any:
     """Wait for a condition, which may be a coroutine function; returns what it returned."""
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             found = condition()
             if asyncio.iscoroutine(found):
