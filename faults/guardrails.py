@@ -122,7 +122,7 @@ def objects(rails: Guardrails, namespaces: Sequence[str], visitors: Sequence[str
         for name in namespaces
         for make in (_quota(rails, name), _limit_range(rails, name), isolation.policy(name, namespaces, visitors))
     ]
-    policies = [policy(rails, namespaces), _policy_binding(rails)]
+    policies = [policy(rails, namespaces), _binding(POLICY + rails.suffix)]
     return [*inside, *policies, *(_no_priority(rails, namespaces) if rails.shared else ())]
 
 
@@ -190,78 +190,50 @@ def _limit_range(rails: Guardrails, namespace: str) -> Obj:
 
 def policy(rails: Guardrails, namespaces: Sequence[str]) -> Obj:
     """Return the admission policy."""
-    written = ["services", *(["configmaps"] if rails.shared else [])]
-    return {
-        "apiVersion": _ADMISSION,
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": POLICY + rails.suffix},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "namespaceSelector": isolation.named(namespaces),
-                "resourceRules": [
-                    _rule(["CREATE"], "pods"),
-                    *(_rule(["CREATE", "UPDATE"], name) for name in written),
-                ],
-            },
-            "variables": [
-                {"name": "isPod", "expression": "request.resource.resource == 'pods'"},
-                {"name": "containers", "expression": f"variables.isPod ? {_CONTAINERS} : []"},
-            ],
-            "validations": [
-                {"expression": expression, "message": message, "reason": "Forbidden"}
-                for message, expression in _validations(rails).items()
-            ],
-        },
-    }
+    changed = ["services", *(["configmaps"] if rails.shared else [])]
+    written = [_rule(["CREATE"], "pods"), *(_rule(["CREATE", "UPDATE"], name) for name in changed)]
+    variables = [
+        {"name": "isPod", "expression": "request.resource.resource == 'pods'"},
+        {"name": "containers", "expression": f"variables.isPod ? {_CONTAINERS} : []"},
+    ]
+    return _policy(POLICY + rails.suffix, namespaces, written, _validations(rails), variables=variables)
 
 
 def _no_priority(rails: Guardrails, namespaces: Sequence[str]) -> list[Obj]:
     """Return what keeps pods from displacing those of others, whatever classes of priority the cluster has."""
     harmless = "params.value <= 0 || (has(params.globalDefault) && params.globalDefault)"
     other = "!has(object.spec.priorityClassName) || object.spec.priorityClassName != params.metadata.name"
-    name = PRIORITY + rails.suffix
+    rules = {"a priority over other pods is not available": f"{other} || {harmless}"}
+    name, kind = PRIORITY + rails.suffix, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    every_class = {"paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}}
     return [
-        {
-            "apiVersion": _ADMISSION,
-            "kind": "ValidatingAdmissionPolicy",
-            "metadata": {"name": name},
-            "spec": {
-                "failurePolicy": "Fail",
-                "paramKind": {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"},
-                "matchConstraints": {
-                    "namespaceSelector": isolation.named(namespaces),
-                    "resourceRules": [_rule(["CREATE"], "pods")],
-                },
-                "validations": [
-                    {
-                        "expression": f"{other} || {harmless}",
-                        "message": "a priority over other pods is not available",
-                        "reason": "Forbidden",
-                    }
-                ],
-            },
-        },
-        {
-            "apiVersion": _ADMISSION,
-            "kind": "ValidatingAdmissionPolicyBinding",
-            "metadata": {"name": name},
-            "spec": {
-                "policyName": name,
-                "validationActions": ["Deny"],
-                "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"},
-            },
-        },
+        _policy(name, namespaces, [_rule(["CREATE"], "pods")], rules, paramKind=kind),
+        _binding(name, **every_class),
     ]
 
 
-def _policy_binding(rails: Guardrails) -> Obj:
-    name = POLICY + rails.suffix
+def _policy(
+    name: str, namespaces: Sequence[str], written: Sequence[Obj], rules: Mapping[str, str], **more: Any
+) -> Obj:
+    """Return a policy for what is written in namespaces; ``rules``: message -> expression."""
+    spec = {
+        "failurePolicy": "Fail",
+        "matchConstraints": {"namespaceSelector": isolation.named(namespaces), "resourceRules": [*written]},
+        "validations": [
+            {"expression": expression, "message": message, "reason": "Forbidden"}
+            for message, expression in rules.items()
+        ],
+    }
+    kind = "ValidatingAdmissionPolicy"
+    return {"apiVersion": _ADMISSION, "kind": kind, "metadata": {"name": name}, "spec": spec | more}
+
+
+def _binding(name: str, **more: Any) -> Obj:
     return {
         "apiVersion": _ADMISSION,
         "kind": "ValidatingAdmissionPolicyBinding",
         "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
+        "spec": {"policyName": name, "validationActions": ["Deny"], **more},
     }
 
 
