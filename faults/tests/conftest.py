@@ -5,13 +5,17 @@ from __future__ import annotations
 import shutil
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from django.test import override_settings
 
 from faults import selectors, services
+from faults.kube.client import Kube
+from faults.kube.config import parse
 from faults.models import Cluster, FaultRun, Outbox, Scenario, ScenarioVersion
 from faults.services import ensure_practice_cluster
+from faults.tests.clusters import REAL, eventually, flat
 from faults.tests.variants import CATALOG, USUAL_PACKS
 
 NAMESPACES = {"workloads": "ml-training"}
@@ -33,6 +37,18 @@ def cluster(practice, db, request):
     cluster = ensure_practice_cluster(name=f"t-{uuid.uuid4().hex[:10]}", deadline=deadline(), packs=images)
     yield cluster
     services.release_cluster(cluster=cluster)
+
+
+@pytest.fixture
+def real_node(db):
+    """A node of paper, since the control plane has none."""
+    kube = Kube(parse(flat(Path(REAL))))
+    name = f"paper-{uuid.uuid4().hex[:8]}"
+    kube.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
+    eventually(lambda: not kube.get("v1", "Node", name)["spec"].get("taints"))
+    yield name
+    kube.delete("v1", "Node", name)
+    kube.close()
 
 
 @pytest.fixture

@@ -1,18 +1,10 @@
-"""The candidate's kubeconfig against the limits of the namespace: on a practice cluster, and on a real control plane.
-
-The latter where ``CONTRACT_KUBECONFIG`` names one: ``make contract-real``; ``CONTRACT_CLUSTERS=real`` leaves out the
-former, where that is tested anyway.
-"""
+"""The candidate's kubeconfig against the limits of the namespace, on the clusters of ``clusters.py``."""
 
 from __future__ import annotations
 
-import base64
 import json
-import os
 import re
 import ssl
-import threading
-import time as machine_time
 import urllib.error
 import urllib.request
 import uuid
@@ -20,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from faults import environment, guardrails, selectors, services
-from faults.errors import ClusterError, Forbidden, Invalid
+from faults.errors import Forbidden, Invalid
 from faults.guardrails import Grant
 from faults.injectors import isolation
 from faults.injectors.isolation import NETWORK_POLICY
@@ -33,15 +24,10 @@ from faults.kube.config import parse
 from faults.packs.rights import former_rules
 from faults.services import PlannedFault
 from faults.tests import hostile
+from faults.tests.clusters import PRACTICE, REAL, TIERS, eventually, flat, refusal, refused
 from faults.tests.conftest import deadline
 
 pytestmark = pytest.mark.django_db
-REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
-CLUSTERS = os.environ.get("CONTRACT_CLUSTERS", "kubesim real").split()
-PRACTICE = ["practice"] if "kubesim" in CLUSTERS else []
-TIERS = [*PRACTICE, *(["real"] if REAL else [])]
-FILES = ("certificate-authority-data", "client-certificate-data", "client-key-data")
-PATIENCE_S = 60.0
 MIN_HOSTILE_PODS = 60
 
 
@@ -63,27 +49,6 @@ def place(request):
     assert after.residue == []
 
 
-def flat(path):
-    """Return a kubeconfig with the files that it names put in."""
-    document = yaml.safe_load(path.read_text())
-    for entry in (document["clusters"][0]["cluster"], document["users"][0]["user"]):
-        for key in [key for key in entry if key + "-data" in FILES]:
-            entry[key + "-data"] = base64.b64encode((path.parent / entry.pop(key)).read_bytes()).decode()
-    return yaml.safe_dump(document)
-
-
-@pytest.fixture
-def real_node(db):
-    """A node of paper, since the control plane has none."""
-    kube = Kube(parse(flat(Path(REAL))))
-    name = f"paper-{uuid.uuid4().hex[:8]}"
-    kube.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}})
-    eventually(lambda: not kube.get("v1", "Node", name)["spec"].get("taints"))
-    yield name
-    kube.delete("v1", "Node", name)
-    kube.close()
-
-
 @pytest.fixture
 def admin(place):
     return selectors.kube_for(place.cluster)
@@ -99,25 +64,6 @@ def candidate(place):
     kube = Kube(parse(services.candidate_access(run=place, seconds=600).kubeconfig))
     yield kube
     kube.close()
-
-
-def refusal(kube, obj):
-    """Return the words of the refusal; empty where the object was created, which is deleted again."""
-    try:
-        kube.create(obj)
-    except (Forbidden, Invalid) as exc:
-        return exc.message
-    meta = obj["metadata"]
-    kube.delete(obj["apiVersion"], obj["kind"], meta["name"], meta.get("namespace", ""), grace_seconds=0)
-    return ""
-
-
-def eventually(true):
-    end, gate = machine_time.monotonic() + PATIENCE_S, threading.Event()
-    while not (answer := true()):
-        assert machine_time.monotonic() < end, "it did not happen in time"
-        gate.wait(0.05)
-    return answer
 
 
 def test_an_ordinary_pod_is_welcome_and_every_hostile_one_is_refused(admin, candidate, home):
@@ -271,16 +217,6 @@ def address(kube, namespace, name):
         return status.get("podIP") if status.get("phase") == "Running" else None
 
     return eventually(found)
-
-
-def refused(kube, home):
-    try:
-        kube.list("v1", "Pod", home)
-    except Forbidden:
-        return True
-    except ClusterError as exc:
-        raise AssertionError(json.dumps(exc.message)) from exc
-    return False
 
 
 def status_of(request, context):

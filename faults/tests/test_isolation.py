@@ -13,9 +13,9 @@ from faults.engine.fingerprint import fingerprint
 from faults.injectors import KINDS, StepError, isolation
 from faults.injectors.network import TENANTS, policy
 from faults.network_faults import WrongPartition, parted
+from faults.tests.clusters import eventually
 from faults.tests.conftest import deadline
 from faults.tests.node_fault_packs import SKELETON
-from faults.tests.test_hostile_pods import eventually
 
 HOME, OTHER = "ml-training", "ml-serving"
 FENCE = isolation.policy(HOME, [HOME, OTHER], ["toolbox"])

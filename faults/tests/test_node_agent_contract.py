@@ -18,8 +18,8 @@ from faults.engine.model import Request
 from faults.engine.node_agents import find_agent
 from faults.injectors import KINDS
 from faults.tests import node_fault_packs
+from faults.tests.clusters import eventually
 from faults.tests.real_agents import RealAgent
-from faults.tests.test_hostile_pods import eventually
 
 pytestmark = pytest.mark.django_db
 HOLDER = "run-1"

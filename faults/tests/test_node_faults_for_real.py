@@ -14,8 +14,8 @@ from faults.engine.node_agents import SESSION, find_agent
 from faults.errors import ClusterError, Unreachable
 from faults.models import FaultRun, Step
 from faults.tests import node_fault_packs
+from faults.tests.clusters import eventually
 from faults.tests.conftest import NAMESPACES
-from faults.tests.test_hostile_pods import eventually
 
 pytestmark = pytest.mark.django_db
 Status = FaultRun.Status

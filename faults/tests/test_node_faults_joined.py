@@ -21,8 +21,8 @@ from faults.injectors import changes as changes_of
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.packs.model import InjectStep
+from faults.tests.clusters import eventually, flat
 from faults.tests.fakes import MemoryJournal, engine
-from faults.tests.test_hostile_pods import eventually, flat
 
 REAL = os.environ.get("CONTRACT_KUBECONFIG", "")
 pytestmark = pytest.mark.skipif(not REAL, reason="needs a real control plane: make contract-real")

@@ -1,6 +1,6 @@
 """Hostile writes outside of a session's namespaces, in a cluster that stays: objects that outlive it untold.
 
-On a practice cluster, and on a real control plane where ``test_hostile_pods.py`` has one.
+On the clusters of ``clusters.py``: a practice cluster, and a real control plane where there is one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
 from faults.packs import AccessRule
+from faults.tests.clusters import REAL, TIERS, eventually, flat
 from faults.tests.conftest import deadline
-from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat
 from faults.tests.variants import FIRST_PACK
 
 pytestmark = pytest.mark.django_db

@@ -17,8 +17,8 @@ from faults.errors import ClusterError, NotFound
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.tests.candidates import kubeconfig_with_rights
+from faults.tests.clusters import REAL, eventually, flat
 from faults.tests.test_candidate_rights import VERBS, served
-from faults.tests.test_hostile_pods import REAL, eventually, flat
 from faults.tests.test_pack_rights import OTHERS, expected, may, told
 from faults.tests.variants import CHECKED
 

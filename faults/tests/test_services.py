@@ -18,8 +18,8 @@ from faults.kube.config import parse
 from faults.kube.mirror import NAMESPACE, stored
 from faults.models import FaultRun, Step
 from faults.services import planning
+from faults.tests.clusters import eventually
 from faults.tests.conftest import NAMESPACES, deadline
-from faults.tests.test_hostile_pods import eventually
 from faults.tests.variants import FIRST_PACK
 
 pytestmark = pytest.mark.django_db

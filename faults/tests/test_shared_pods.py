@@ -1,6 +1,6 @@
 """Pods that would harm others on a shared cluster: by variables for the container runtime, or by filling disks.
 
-On a practice cluster, and on a real control plane where ``test_hostile_pods.py`` has one.
+On the clusters of ``clusters.py``: a practice cluster, and a real control plane where there is one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster
 from faults.packs import AccessRule
+from faults.tests.clusters import REAL, TIERS, eventually, flat, refusal
 from faults.tests.conftest import deadline
-from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat, refusal
 from faults.tests.variants import FIRST_PACK
 
 pytestmark = pytest.mark.django_db

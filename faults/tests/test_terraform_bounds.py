@@ -1,6 +1,6 @@
 """Hostile use of Terraform's account: roles, bindings and impersonation that lead out of the session, all refused.
 
-On a practice cluster, and on a real control plane where ``test_hostile_pods.py`` has one.
+On the clusters of ``clusters.py``: a practice cluster, and a real control plane where there is one.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from faults.kube.client import Kube
 from faults.kube.config import parse, render
 from faults.terraform_account import NAME
 from faults.tests import hostile, workspace_packs
+from faults.tests.clusters import REAL, TIERS, eventually, flat
 from faults.tests.conftest import deadline
-from faults.tests.test_hostile_pods import REAL, TIERS, eventually, flat, real_node  # noqa: F401
 from faults.tests.variants import PACKS
 from faults.toolbox import NAMESPACE, PRACTICE_IMAGE
 

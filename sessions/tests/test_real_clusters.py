@@ -21,7 +21,7 @@ from faults.kube import mirror
 from faults.kube.client import Kube
 from faults.kube.config import parse
 from faults.models import Cluster, FaultRun
-from faults.tests.test_hostile_pods import CLUSTERS, eventually, flat, refused
+from faults.tests.clusters import CLUSTERS, eventually, flat, refused
 from sessions import jobs, services
 from sessions.models import InterviewSession
 from sessions.services import phases as phase_services

@@ -10,8 +10,8 @@ from django.test import override_settings
 from faults import practice, selectors
 from faults.models import Cluster
 from faults.services.api_tokens import INJECT, READ
+from faults.tests.clusters import eventually
 from faults.tests.injection import NODE, XID79, Program, agents_run, make_cluster, token
-from faults.tests.test_hostile_pods import eventually
 
 
 @pytest.fixture(scope="package")

@@ -13,8 +13,8 @@ from faults.engine.node_agents import Agent
 from faults.errors import Unanswered
 from faults.injectors import TROUBLES
 from faults.models import FaultRun, InjectedFault
+from faults.tests.clusters import eventually
 from faults.tests.injection import NODE, XID79, allocatable, shown_by_agent
-from faults.tests.test_hostile_pods import eventually
 
 pytestmark = pytest.mark.django_db
 GPU_FAULT = "/api/v1/faults/gpu/inject"

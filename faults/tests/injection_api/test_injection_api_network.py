@@ -8,8 +8,8 @@ import re
 import pytest
 
 from faults.injectors import isolation
+from faults.tests.clusters import eventually
 from faults.tests.injection import NETWORK
-from faults.tests.test_hostile_pods import eventually
 
 pytestmark = pytest.mark.django_db
 PARTITION = {
